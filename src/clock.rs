@@ -1,0 +1,19 @@
+//! The one place that reads a clock; everything else takes the time as an argument or asks here.
+
+use std::time::Instant;
+
+use jiff::Timestamp;
+
+/// The wall clock's present time, in UTC.
+#[must_use]
+#[expect(clippy::disallowed_methods, reason = "the one place that reads the wall clock")]
+pub fn now() -> Timestamp {
+    Timestamp::now()
+}
+
+/// The monotonic clock's present time.
+#[must_use]
+#[expect(clippy::disallowed_methods, reason = "the one place that reads the monotonic clock")]
+pub fn instant() -> Instant {
+    Instant::now()
+}

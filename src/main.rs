@@ -1,0 +1,3 @@
+//! The command `raygate`.
+
+fn main() {}

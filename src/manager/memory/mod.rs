@@ -1,0 +1,1 @@
+//! Kubernetes and `KubeRay` in a map, for one person.
