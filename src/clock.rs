@@ -17,3 +17,10 @@ pub fn now() -> Timestamp {
 pub fn instant() -> Instant {
     Instant::now()
 }
+
+/// The present time of tokio's timers, which tests can stop and turn.
+#[must_use]
+#[expect(clippy::disallowed_methods, reason = "the one place that reads the timers' clock")]
+pub fn timer() -> tokio::time::Instant {
+    tokio::time::Instant::now()
+}

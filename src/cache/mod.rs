@@ -1,0 +1,260 @@
+//! What is known of all clusters, fed by a fixed number of watches; every read is answered from here.
+
+use std::collections::HashSet;
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+use std::time::{Duration, Instant};
+
+use futures::StreamExt as _;
+use futures::future::BoxFuture;
+use tokio::sync::watch;
+
+use crate::clock;
+use crate::manager::{Backend, Change, ManagerError, Observed, ProofOfLife, ResourceManager, Scope, Watch};
+use crate::ray::cluster::RayCluster;
+use crate::ray::facts::NodeFact;
+use crate::ray::name::ClusterKey;
+
+mod entry;
+mod picture;
+#[cfg(test)]
+mod tests;
+
+pub use entry::Entry;
+pub use picture::Step;
+use picture::Picture;
+
+/// All clusters of the served namespaces, as last heard of.
+pub struct Cache {
+    picture: RwLock<Picture>,
+    changed: watch::Sender<u64>,
+    feeds: Vec<Feed>,
+    /// Tells cursors of this process from those of another.
+    epoch: String,
+}
+
+/// One watch that feeds the cache.
+struct Feed {
+    what: String,
+    life: ProofOfLife,
+    synced: watch::Receiver<bool>,
+}
+
+/// How one of the watches is.
+#[derive(Debug, Clone)]
+pub struct FeedStatus {
+    /// What it watches, e.g. `rayclusters`.
+    pub what: String,
+    /// Whether it has had its first whole picture.
+    pub synced: bool,
+    /// How long ago the backend was heard of on it.
+    pub age: Option<Duration>,
+    /// What went wrong since.
+    pub failure: Option<ManagerError>,
+}
+
+/// Some of the changes after a number.
+pub struct Changes {
+    /// The changes, oldest first.
+    pub steps: Vec<Step>,
+    /// The number up to which nothing is missing.
+    pub upto: u64,
+    /// Deletions since then have been forgotten: only a new picture is complete.
+    pub lost: bool,
+}
+
+/// Most changes handed out at once.
+const BATCH: usize = 256;
+
+impl Cache {
+    /// A cache over a backend, and the tasks that feed it, one per watch; none of them ever ends.
+    #[must_use]
+    pub fn new(backend: &Backend, scopes: &[Scope]) -> (Arc<Self>, Vec<BoxFuture<'static, ()>>) {
+        let (changed, _) = watch::channel(0);
+        let mut feeds = Vec::new();
+        let mut opened = Vec::new();
+        for scope in scopes {
+            let clusters = backend.clusters.watch(scope);
+            let nodes = backend.workloads.watch(scope);
+            let (clusters_synced, clusters_status) = watch::channel(false);
+            let (nodes_synced, nodes_status) = watch::channel(false);
+            feeds.push(Feed::new("rayclusters", scope, &clusters.life, clusters_status));
+            feeds.push(Feed::new("pods", scope, &nodes.life, nodes_status));
+            opened.push((scope.clone(), clusters, clusters_synced, nodes, nodes_synced));
+        }
+        let epoch = uuid::Uuid::new_v4().simple().to_string();
+        let cache = Arc::new(Self { picture: RwLock::default(), changed, feeds, epoch });
+        let mut tasks: Vec<BoxFuture<'static, ()>> = Vec::new();
+        for (scope, clusters, clusters_synced, nodes, nodes_synced) in opened {
+            let manager = Arc::clone(&backend.clusters);
+            tasks.push(Box::pin(feed_clusters(Arc::clone(&cache), manager, scope.clone(), clusters, clusters_synced)));
+            tasks.push(Box::pin(feed_nodes(Arc::clone(&cache), scope, nodes, nodes_synced)));
+        }
+        (cache, tasks)
+    }
+
+    /// The cluster of this name.
+    #[must_use]
+    pub fn get(&self, key: &ClusterKey) -> Option<Arc<Entry>> {
+        self.read().get(key).cloned()
+    }
+
+    /// At most `limit` clusters that fit, by namespace and name, after this one.
+    pub fn page(
+        &self,
+        after: Option<&ClusterKey>,
+        limit: usize,
+        fits: impl Fn(&Entry) -> bool,
+    ) -> Vec<Arc<Entry>> {
+        self.read().after(after).filter(|entry| fits(entry)).take(limit).cloned().collect()
+    }
+
+    /// All clusters that fit in the order of their last change, and the number up to which this is all.
+    pub fn snapshot(&self, fits: impl Fn(&Entry) -> bool) -> (Vec<Arc<Entry>>, u64) {
+        let picture = self.read();
+        let present = picture.since(0).filter(|step| !step.gone && fits(&step.entry));
+        (present.map(|step| Arc::clone(&step.entry)).collect(), picture.sequence)
+    }
+
+    /// Some of the changes after this number.
+    #[must_use]
+    pub fn since(&self, sequence: u64) -> Changes {
+        let picture = self.read();
+        let steps: Vec<_> = picture.since(sequence).take(BATCH).cloned().collect();
+        let upto = match steps.last() {
+            Some(last) if steps.len() == BATCH => last.sequence,
+            _ => picture.sequence,
+        };
+        Changes { steps, upto, lost: sequence < picture.forgotten }
+    }
+
+    /// Tells the number of the newest change, each time there is one.
+    #[must_use]
+    pub fn changed(&self) -> watch::Receiver<u64> {
+        self.changed.subscribe()
+    }
+
+    /// Tells the cursors of this process from those of another.
+    #[must_use]
+    pub fn epoch(&self) -> &str {
+        &self.epoch
+    }
+
+    /// A write's answer: nothing older is told by this process afterwards.
+    pub fn wrote(&self, observed: &Observed<RayCluster>) {
+        self.update(|picture| picture.apply(observed, true));
+    }
+
+    /// Kubernetes answered that the cluster with this uid is gone.
+    pub fn gone(&self, key: &ClusterKey, uid: &str) {
+        self.update(|picture| {
+            picture.get(key).is_some_and(|held| held.uid == uid) && picture.absent(key)
+        });
+    }
+
+    /// Whether every watch has had its first whole picture.
+    #[must_use]
+    pub fn synced(&self) -> bool {
+        self.feeds.iter().all(|feed| *feed.synced.borrow())
+    }
+
+    /// How long ago the backend was last heard of on the watch that has waited longest; `None` if one never was.
+    #[must_use]
+    pub fn age(&self, now: Instant) -> Option<Duration> {
+        self.feeds.iter().map(|feed| feed.life.age(now)).try_fold(Duration::ZERO, |most, age| Some(most.max(age?)))
+    }
+
+    /// How each watch is.
+    #[must_use]
+    pub fn feeds(&self) -> Vec<FeedStatus> {
+        let now = clock::instant();
+        let status = |feed: &Feed| FeedStatus {
+            what: feed.what.clone(),
+            synced: *feed.synced.borrow(),
+            age: feed.life.age(now),
+            failure: feed.life.failure(),
+        };
+        self.feeds.iter().map(status).collect()
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, Picture> {
+        self.picture.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn update(&self, change: impl FnOnce(&mut Picture) -> bool) {
+        let mut picture = self.picture.write().unwrap_or_else(PoisonError::into_inner);
+        if change(&mut picture) {
+            // Under the lock, so that the numbers told never go back.
+            self.changed.send_replace(picture.sequence);
+        }
+    }
+}
+
+impl Feed {
+    fn new(kind: &str, scope: &Scope, life: &ProofOfLife, synced: watch::Receiver<bool>) -> Self {
+        let what = match scope {
+            Scope::All => kind.to_owned(),
+            Scope::Namespace(namespace) => format!("{kind} in {namespace}"),
+        };
+        Self { what, life: life.clone(), synced }
+    }
+}
+
+async fn feed_clusters(
+    cache: Arc<Cache>,
+    manager: Arc<dyn ResourceManager<RayCluster>>,
+    scope: Scope,
+    mut watch: Watch<Observed<RayCluster>>,
+    synced: watch::Sender<bool>,
+) {
+    // The names seen, and the number at which the list began, while a list is under way.
+    let mut listing: Option<(HashSet<ClusterKey>, u64)> = None;
+    while let Some(change) = watch.changes.next().await {
+        match change {
+            Change::Reset => listing = Some((HashSet::new(), cache.read().sequence)),
+            Change::Applied(observed) => {
+                if let Some((seen, _)) = &mut listing {
+                    seen.insert(ClusterKey::new(observed.namespace(), observed.name()));
+                }
+                cache.update(|picture| picture.apply(&observed, false));
+            }
+            Change::Deleted(observed) => cache.update(|picture| picture.deleted(&observed)),
+            Change::Synced => {
+                let Some((seen, begun)) = listing.take() else { continue };
+                let held = cache.read().keys(&scope, begun);
+                for (key, written) in held.into_iter().filter(|(key, _)| !seen.contains(key)) {
+                    // Written by ourselves while the list was under way: it may be newer than the list.
+                    if !written || is_gone(manager.as_ref(), &key).await {
+                        cache.update(|picture| picture.absent(&key));
+                    }
+                }
+                synced.send_replace(true);
+            }
+        }
+    }
+}
+
+async fn is_gone(manager: &dyn ResourceManager<RayCluster>, key: &ClusterKey) -> bool {
+    matches!(manager.get(&key.namespace, &key.name).await, Err(ManagerError::NotFound))
+}
+
+async fn feed_nodes(cache: Arc<Cache>, scope: Scope, mut watch: Watch<NodeFact>, synced: watch::Sender<bool>) {
+    let mut seen: Option<HashSet<String>> = None;
+    while let Some(change) = watch.changes.next().await {
+        match change {
+            Change::Reset => seen = Some(HashSet::new()),
+            Change::Applied(node) => {
+                if let Some(seen) = &mut seen {
+                    seen.insert(node.uid.clone());
+                }
+                cache.update(|picture| picture.node_applied(node));
+            }
+            Change::Deleted(node) => cache.update(|picture| picture.node_deleted(&node)),
+            Change::Synced => {
+                if let Some(seen) = seen.take() {
+                    cache.update(|picture| picture.nodes_synced(&scope, &seen));
+                }
+                synced.send_replace(true);
+            }
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! The command line. Every flag has an environment variable `RAYGATE_…`.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::{Parser, ValueEnum};
+
+use crate::ray::name::check_label_name;
+use crate::ray::quantity::Quantity;
+
+/// Ray clusters over plain HTTP.
+#[derive(Debug, Clone, Parser)]
+#[command(name = "raygate", version, about, next_display_order = None)]
+#[command(args_conflicts_with_subcommands = true)]
+pub struct Command {
+    /// What to do; left out it is `serve`.
+    #[command(subcommand)]
+    pub verb: Option<Verb>,
+    /// Options of `serve`.
+    #[command(flatten)]
+    pub serve: Config,
+}
+
+/// What to do.
+#[derive(Debug, Clone, clap::Subcommand)]
+pub enum Verb {
+    /// Serve the API (also what happens without a verb).
+    Serve(Box<Config>),
+}
+
+impl Command {
+    /// The configuration of the service, wherever on the command line it was given.
+    #[must_use]
+    pub fn into_config(self) -> Config {
+        match self.verb {
+            Some(Verb::Serve(config)) => *config,
+            None => self.serve,
+        }
+    }
+}
+
+/// Options of the service.
+#[derive(Debug, Clone, clap::Args)]
+pub struct Config {
+    /// Address to listen on; port 0 picks one.
+    #[arg(long, env = "RAYGATE_LISTEN", default_value = "127.0.0.1:8080", value_name = "ADDRESS")]
+    pub listen: SocketAddr,
+
+    /// What runs the clusters; `auto` is `kubernetes` inside a pod, else `memory`.
+    #[arg(long, env = "RAYGATE_BACKEND", value_enum, default_value = "auto")]
+    pub backend: BackendChoice,
+
+    /// A kubeconfig file for the backend `kubernetes`; left out it is the pod's service account.
+    #[arg(long, env = "RAYGATE_KUBECONFIG", value_name = "FILE")]
+    pub kubeconfig: Option<PathBuf>,
+
+    /// The context of the kubeconfig; left out it is its current one.
+    #[arg(long, env = "RAYGATE_CONTEXT", requires = "kubeconfig", value_name = "NAME")]
+    pub context: Option<String>,
+
+    /// A namespace to serve (repeatable); left out it is all of them.
+    #[arg(long = "namespace", env = "RAYGATE_NAMESPACE", value_delimiter = ',', value_parser = namespace, value_name = "NAME")]
+    pub namespaces: Vec<String>,
+
+    /// The namespace of whoever names none.
+    #[arg(long, env = "RAYGATE_DEFAULT_NAMESPACE", default_value = "default", value_parser = namespace, value_name = "NAME")]
+    pub default_namespace: String,
+
+    /// Ray's version where a document names none.
+    #[arg(long, env = "RAYGATE_DEFAULT_RAY_VERSION", default_value = "2.52.0", value_name = "VERSION")]
+    pub default_ray_version: String,
+
+    /// CPUs of a head where the document names none.
+    #[arg(long, env = "RAYGATE_DEFAULT_HEAD_CPU", default_value = "1", value_parser = quantity, value_name = "QUANTITY")]
+    pub default_head_cpu: String,
+
+    /// Memory of a head where the document names none.
+    #[arg(long, env = "RAYGATE_DEFAULT_HEAD_MEMORY", default_value = "4Gi", value_parser = quantity, value_name = "QUANTITY")]
+    pub default_head_memory: String,
+
+    /// A `Host` to answer beside localhost, 127.0.0.1 and [::1] (repeatable).
+    #[arg(long = "allowed-host", env = "RAYGATE_ALLOWED_HOST", value_delimiter = ',', value_name = "HOST")]
+    pub allowed_hosts: Vec<String>,
+
+    /// Serve everybody who can reach an address that isn't loopback.
+    #[arg(long, env = "RAYGATE_INSECURE_ALLOW_ANONYMOUS")]
+    pub insecure_allow_anonymous: bool,
+
+    /// Not ready once the backend hasn't been heard of for this long.
+    #[arg(long, env = "RAYGATE_MAX_STALENESS_SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..), value_name = "SECONDS")]
+    pub max_staleness_seconds: u64,
+
+    /// How long one watch of the backend lasts before the next one proves that it lives.
+    #[arg(long, env = "RAYGATE_WATCH_TIMEOUT_SECONDS", default_value_t = 25, value_parser = clap::value_parser!(u32).range(1..=290), value_name = "SECONDS")]
+    pub watch_timeout_seconds: u32,
+
+    /// Longest pause between two attempts to watch the backend.
+    #[arg(long, env = "RAYGATE_WATCH_BACKOFF_MAX_SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..), value_name = "SECONDS")]
+    pub watch_backoff_max_seconds: u64,
+
+    /// Deadline of one call of the backend.
+    #[arg(long, env = "RAYGATE_CALL_TIMEOUT_SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..), value_name = "SECONDS")]
+    pub call_timeout_seconds: u64,
+
+    /// Deadline of one request, streams excepted.
+    #[arg(long, env = "RAYGATE_REQUEST_TIMEOUT_SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..), value_name = "SECONDS")]
+    pub request_timeout_seconds: u64,
+
+    /// Longest silence on a stream.
+    #[arg(long, env = "RAYGATE_HEARTBEAT_SECONDS", default_value_t = 15, value_parser = clap::value_parser!(u64).range(1..=20), value_name = "SECONDS")]
+    pub heartbeat_seconds: u64,
+
+    /// A stream's peer from which nothing has come, or that has taken nothing, for this long is given up.
+    #[arg(long, env = "RAYGATE_PEER_TIMEOUT_SECONDS", default_value_t = 45, value_parser = clap::value_parser!(u64).range(1..=60), value_name = "SECONDS")]
+    pub peer_timeout_seconds: u64,
+
+    /// Largest body of a request.
+    #[arg(long, env = "RAYGATE_MAX_BODY_BYTES", default_value_t = 1024 * 1024, value_name = "BYTES")]
+    pub max_body_bytes: usize,
+
+    /// Most connections at once; further ones wait.
+    #[arg(long, env = "RAYGATE_MAX_CONNECTIONS", default_value_t = 10_000, value_parser = connections, value_name = "COUNT")]
+    pub max_connections: usize,
+
+    /// How long a client may take to send a request's head.
+    #[arg(long, env = "RAYGATE_HEADER_TIMEOUT_SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..), value_name = "SECONDS")]
+    pub header_timeout_seconds: u64,
+
+    /// On SIGTERM: how long to go on serving, not ready, so that load balancers turn away.
+    #[arg(long, env = "RAYGATE_SHUTDOWN_DELAY_SECONDS", default_value_t = 5, value_name = "SECONDS")]
+    pub shutdown_delay_seconds: u64,
+
+    /// After that: how long what is under way may take to end.
+    #[arg(long, env = "RAYGATE_DRAIN_SECONDS", default_value_t = 20, value_name = "SECONDS")]
+    pub drain_seconds: u64,
+
+    /// Backend `memory`: how long a node takes to become ready.
+    #[arg(long, env = "RAYGATE_MEMORY_START_MILLISECONDS", default_value_t = 2000, value_name = "MILLISECONDS")]
+    pub memory_start_milliseconds: u64,
+
+    /// Backend `memory`: how long a node takes to end.
+    #[arg(long, env = "RAYGATE_MEMORY_STOP_MILLISECONDS", default_value_t = 1000, value_name = "MILLISECONDS")]
+    pub memory_stop_milliseconds: u64,
+
+    /// How logs are written to standard error.
+    #[arg(long, env = "RAYGATE_LOG_FORMAT", value_enum, default_value = "text")]
+    pub log_format: LogFormat,
+}
+
+/// What runs the clusters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum BackendChoice {
+    /// `kubernetes` inside a pod, else `memory`.
+    Auto,
+    /// Inside this process; everything is gone when it ends.
+    Memory,
+    /// A Kubernetes control plane with KubeRay's operator.
+    Kubernetes,
+}
+
+/// How logs are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    /// For people.
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+impl Config {
+    /// Checks what no single flag can know.
+    ///
+    /// # Errors
+    /// A sentence for the person who starts the service.
+    pub fn check(&self) -> Result<(), String> {
+        if !self.listen.ip().is_loopback() && !self.insecure_allow_anonymous {
+            return Err(format!(
+                "{} is not a loopback address and there is no authentication: everybody who reaches it could do \
+                 everything. Listen on 127.0.0.1, or say --insecure-allow-anonymous if you mean it.",
+                self.listen
+            ));
+        }
+        if !self.namespaces.is_empty() && !self.namespaces.contains(&self.default_namespace) {
+            return Err(format!(
+                "The default namespace {} isn't among the served ones, {}: name another with --default-namespace.",
+                self.default_namespace,
+                self.namespaces.join(", ")
+            ));
+        }
+        Ok(())
+    }
+}
+
+fn namespace(text: &str) -> Result<String, String> {
+    check_label_name("a namespace", text).map(|()| text.to_owned()).map_err(|wrong| wrong.message)
+}
+
+fn quantity(text: &str) -> Result<String, String> {
+    Quantity::parse(text).map(|quantity| quantity.as_str().to_owned()).map_err(|wrong| wrong.message)
+}
+
+fn connections(text: &str) -> Result<usize, String> {
+    let most = tokio::sync::Semaphore::MAX_PERMITS;
+    text.parse().ok().filter(|count| (1..=most).contains(count)).ok_or_else(|| format!("a number from 1 to {most}"))
+}

@@ -1,0 +1,127 @@
+//! `ResourceManager` over a typed `Api<K>`.
+
+use std::marker::PhantomData;
+
+use async_trait::async_trait;
+use k8s_openapi::NamespaceResourceScope;
+use kube::Resource;
+use kube::api::{
+    Api, DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions as KubePreconditions,
+    PropagationPolicy, ValidationDirective,
+};
+use kube::core::Request;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use super::client::Clients;
+use super::error::{ManagerResultExt as _, deadline};
+use super::watch::{api, watch};
+use crate::manager::{Deletion, ManagerError, Observed, Preconditions, ResourceManager, Scope, Watch};
+
+/// Objects of one kind on a control plane.
+pub(super) struct KubernetesManager<K> {
+    clients: Clients,
+    kind: PhantomData<fn() -> K>,
+}
+
+impl<K> KubernetesManager<K>
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
+{
+    pub(super) fn new(clients: Clients) -> Self {
+        Self { clients, kind: PhantomData }
+    }
+
+    fn api(&self, namespace: &str) -> Api<Observed<K>> {
+        Api::namespaced(self.clients.calls.clone(), namespace)
+    }
+}
+
+/// Objects per page of a list.
+const PAGE: u32 = 500;
+
+#[async_trait]
+impl<K> ResourceManager<K> for KubernetesManager<K>
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
+        + Serialize
+        + DeserializeOwned
+        + Clone
+        + Send
+        + Sync
+        + 'static,
+{
+    async fn list(&self, scope: &Scope, label_selector: Option<&str>) -> Result<Vec<Observed<K>>, ManagerError> {
+        let api: Api<Observed<K>> = api(self.clients.calls.clone(), scope);
+        let mut params = ListParams { limit: Some(PAGE), ..ListParams::default() };
+        params.label_selector = label_selector.map(str::to_owned);
+        let mut items = Vec::new();
+        loop {
+            let page = deadline(self.clients.call_timeout, api.list(&params)).await.read()?;
+            items.extend(page.items);
+            match page.metadata.continue_.filter(|token| !token.is_empty()) {
+                Some(token) => params.continue_token = Some(token),
+                None => return Ok(items),
+            }
+        }
+    }
+
+    async fn get(&self, namespace: &str, name: &str) -> Result<Observed<K>, ManagerError> {
+        deadline(self.clients.call_timeout, self.api(namespace).get(name)).await.read()
+    }
+
+    async fn create(&self, object: &K) -> Result<Observed<K>, ManagerError> {
+        let namespace = object.meta().namespace.as_deref();
+        let body = serde_json::to_vec(object).map_err(|error| ManagerError::Unexpected(error.to_string()))?;
+        let mut request = Request::new(K::url_path(&(), namespace))
+            .create(&PostParams::default(), body)
+            .map_err(|error| ManagerError::Unexpected(error.to_string()))?;
+        // The CRDs prune what they don't know in silence; kube's PostParams can't ask to be told.
+        let strict = format!("{}?fieldValidation=Strict", request.uri().path());
+        *request.uri_mut() = strict.parse().map_err(|error| ManagerError::Unexpected(format!("{error}")))?;
+        deadline(self.clients.call_timeout, self.clients.calls.request(request)).await.write()
+    }
+
+    async fn patch(
+        &self,
+        namespace: &str,
+        name: &str,
+        resource_version: &str,
+        patch: &Value,
+    ) -> Result<Observed<K>, ManagerError> {
+        let mut guarded = patch.clone();
+        if !guarded["metadata"].is_object() {
+            guarded["metadata"] = json!({});
+        }
+        guarded["metadata"]["resourceVersion"] = resource_version.into();
+        let params =
+            PatchParams { field_validation: Some(ValidationDirective::Strict), ..PatchParams::default() };
+        deadline(self.clients.call_timeout, self.api(namespace).patch(name, &params, &Patch::Merge(guarded)))
+            .await
+            .write()
+    }
+
+    async fn delete(
+        &self,
+        namespace: &str,
+        name: &str,
+        preconditions: &Preconditions,
+    ) -> Result<Deletion<K>, ManagerError> {
+        let guard = KubePreconditions {
+            uid: preconditions.uid.clone(),
+            resource_version: preconditions.resource_version.clone(),
+        };
+        let params = DeleteParams {
+            propagation_policy: Some(PropagationPolicy::Foreground),
+            preconditions: Some(guard),
+            ..DeleteParams::default()
+        };
+        let answer = deadline(self.clients.call_timeout, self.api(namespace).delete(name, &params)).await.write()?;
+        Ok(answer.either(|object| Deletion::Started(Box::new(object)), |_| Deletion::Done))
+    }
+
+    fn watch(&self, scope: &Scope) -> Watch<Observed<K>> {
+        watch(&self.clients, scope, None)
+    }
+}

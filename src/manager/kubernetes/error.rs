@@ -1,0 +1,209 @@
+//! What Kubernetes answers, mapped by cause, never by number alone.
+
+use std::error::Error as _;
+use std::future::Future;
+use std::time::Duration;
+
+use kube::core::Status;
+use kube::runtime::watcher;
+use kube::Error;
+
+use crate::manager::{Cause, ManagerError};
+
+/// What a call came to: an answer, an error, or none of both in time.
+pub(super) enum Outcome<T> {
+    Answered(Result<T, Error>),
+    TimedOut(Duration),
+}
+
+/// Awaits a call, at most this long.
+pub(super) async fn deadline<T>(limit: Duration, call: impl Future<Output = Result<T, Error>>) -> Outcome<T> {
+    match tokio::time::timeout(limit, call).await {
+        Ok(result) => Outcome::Answered(result),
+        Err(_) => Outcome::TimedOut(limit),
+    }
+}
+
+/// A read may be called unavailable whatever went wrong on the way; a write only if it never left.
+pub(super) trait ManagerResultExt<T> {
+    fn read(self) -> Result<T, ManagerError>;
+    fn write(self) -> Result<T, ManagerError>;
+}
+
+impl<T> ManagerResultExt<T> for Outcome<T> {
+    fn read(self) -> Result<T, ManagerError> {
+        match self {
+            Self::Answered(result) => result.map_err(|error| from_error(&error)),
+            Self::TimedOut(limit) => Err(ManagerError::Unavailable(format!("no answer within {limit:?}"))),
+        }
+    }
+
+    fn write(self) -> Result<T, ManagerError> {
+        match self {
+            Self::Answered(Err(error)) if !was_answered(&error) && !never_left(&error) => {
+                Err(ManagerError::OutcomeUnknown(chain(&error)))
+            }
+            Self::Answered(result) => result.map_err(|error| from_error(&error)),
+            Self::TimedOut(limit) => Err(ManagerError::OutcomeUnknown(format!("no answer within {limit:?}"))),
+        }
+    }
+}
+
+/// Whether the error is an answer of the server, or was found before anything was sent.
+fn was_answered(error: &Error) -> bool {
+    matches!(error, Error::Api(_) | Error::BuildRequest(_) | Error::HttpError(_) | Error::Auth(_))
+}
+
+/// Whether no connection could be made.
+fn never_left(error: &Error) -> bool {
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        let client = inner.downcast_ref::<hyper_util::client::legacy::Error>();
+        if client.is_some_and(hyper_util::client::legacy::Error::is_connect) {
+            return true;
+        }
+        cause = inner.source();
+    }
+    false
+}
+
+fn from_error(error: &Error) -> ManagerError {
+    match error {
+        Error::Api(status) => from_status(status),
+        Error::SerdeError(_) | Error::FromUtf8(_) | Error::BuildRequest(_) | Error::HttpError(_) => {
+            ManagerError::Unexpected(chain(error))
+        }
+        other => ManagerError::Unavailable(chain(other)),
+    }
+}
+
+/// Longest text of Kubernetes' that is passed on, in bytes.
+const LONGEST: usize = 2048;
+
+fn from_status(status: &Status) -> ManagerError {
+    let message = cut(&status.message);
+    let details = status.details.as_ref();
+    let causes = details.map(|details| details.causes.as_slice()).unwrap_or_default();
+    let caused_by = |reason: &str| causes.iter().any(|cause| cause.reason == reason);
+    if let Some((_, fields)) = status.message.rsplit_once("strict decoding error:") {
+        // What stands before it may be the whole object, secrets included.
+        return ManagerError::FieldNotSupported(cut(fields.trim()));
+    }
+    if caused_by("NamespaceTerminating") {
+        return ManagerError::NamespaceTerminating(message);
+    }
+    if status.message.contains("exceeded quota:") {
+        return ManagerError::QuotaExceeded(message);
+    }
+    let webhook = status.message.contains("admission webhook") && status.message.contains("denied the request");
+    if webhook || status.message.contains("ValidatingAdmissionPolicy") {
+        return ManagerError::AdmissionDenied(message);
+    }
+    match (status.code, status.reason.as_str()) {
+        (404, _) => match details {
+            None => ManagerError::CrdMissing,
+            Some(details) if details.kind == "namespaces" => ManagerError::NamespaceNotFound(details.name.clone()),
+            Some(_) => ManagerError::NotFound,
+        },
+        (409, "AlreadyExists") => ManagerError::AlreadyExists,
+        (409, _) => ManagerError::Conflict,
+        (410, _) => ManagerError::Expired,
+        (401 | 403, _) => ManagerError::Forbidden(message),
+        (400 | 413 | 422, _) => ManagerError::Invalid {
+            message,
+            causes: causes
+                .iter()
+                .map(|cause| Cause { field: cause.field.clone(), message: cut(&cause.message) })
+                .collect(),
+        },
+        (408 | 429 | 500.., _) => ManagerError::Unavailable(message),
+        _ => ManagerError::Unexpected(message),
+    }
+}
+
+/// What interrupted a watch.
+pub(super) fn watch_error(error: &watcher::Error) -> ManagerError {
+    match error {
+        watcher::Error::InitialListFailed(error)
+        | watcher::Error::WatchStartFailed(error)
+        | watcher::Error::WatchFailed(error) => watch_start_error(error),
+        watcher::Error::WatchError(status) => from_status(status),
+        watcher::Error::NoResourceVersion => ManagerError::Unexpected("an object without a resourceVersion".into()),
+    }
+}
+
+/// Why a watch couldn't be begun.
+pub(super) fn watch_start_error(error: &Error) -> ManagerError {
+    from_error(error)
+}
+
+fn chain(error: &Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        let next = inner.to_string();
+        if !text.ends_with(&next) {
+            text = format!("{text}: {next}");
+        }
+        cause = inner.source();
+    }
+    cut(&text)
+}
+
+fn cut(text: &str) -> String {
+    let end = (0..=LONGEST.min(text.len())).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
+    text.get(..end).unwrap_or_default().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::core::Status;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn mapped(status: Value) -> ManagerError {
+        from_status(&serde_json::from_value::<Status>(status).unwrap())
+    }
+
+    // Texts as kube-apiserver 1.35 answers them.
+    #[test]
+    fn answers_are_told_apart_by_cause() {
+        let terminating = json!({"code": 403, "reason": "Forbidden",
+            "message": "rayclusters.ray.io \"demo\" is forbidden: unable to create new content in namespace old because it is being terminated",
+            "details": {"causes": [{"reason": "NamespaceTerminating", "message": "namespace old is being terminated", "field": "metadata.namespace"}]}});
+        assert!(matches!(mapped(terminating), ManagerError::NamespaceTerminating(_)));
+
+        let quota = json!({"code": 403, "reason": "Forbidden",
+            "message": "rayclusters.ray.io \"demo\" is forbidden: exceeded quota: few, requested: count/rayclusters.ray.io=1, used: count/rayclusters.ray.io=1, limited: count/rayclusters.ray.io=1"});
+        assert!(matches!(mapped(quota), ManagerError::QuotaExceeded(_)));
+
+        let rbac = json!({"code": 403, "reason": "Forbidden",
+            "message": "rayclusters.ray.io is forbidden: User \"carol\" cannot create resource \"rayclusters\" in API group \"ray.io\" in the namespace \"default\""});
+        assert!(matches!(mapped(rbac), ManagerError::Forbidden(_)));
+
+        let namespace = json!({"code": 404, "reason": "NotFound", "message": "namespaces \"nowhere\" not found",
+            "details": {"name": "nowhere", "kind": "namespaces"}});
+        assert_eq!(mapped(namespace), ManagerError::NamespaceNotFound("nowhere".into()));
+
+        let page = json!({"code": 404, "reason": "Failed to parse error data", "message": "404 page not found"});
+        assert_eq!(mapped(page), ManagerError::CrdMissing);
+
+        let webhook = json!({"code": 400, "reason": "BadRequest",
+            "message": "admission webhook \"vraycluster.kb.io\" denied the request: no"});
+        assert!(matches!(mapped(webhook), ManagerError::AdmissionDenied(_)));
+    }
+
+    #[test]
+    fn a_strict_decoding_error_never_shows_the_object() {
+        let answer = json!({"code": 422, "reason": "Invalid",
+            "message": "RayCluster.ray.io \"demo\" is invalid: patch: Invalid value: \"{\\\"env\\\":\\\"hunter2\\\"}\": strict decoding error: unknown field \"spec.foo\""});
+        assert_eq!(mapped(answer), ManagerError::FieldNotSupported("unknown field \"spec.foo\"".into()));
+    }
+
+    #[test]
+    fn long_texts_are_cut_between_characters() {
+        assert_eq!(cut(&"é".repeat(2000)).len(), 2048);
+        assert_eq!(cut(&format!("x{}", "é".repeat(2000))).len(), 2047);
+    }
+}

@@ -1,0 +1,50 @@
+//! Delete a cluster.
+
+use std::sync::Arc;
+
+use super::error::from_manager;
+use super::{ApiError, Service};
+use crate::access::{Action, Caller};
+use crate::cache::Entry;
+use crate::manager::{Deletion, ManagerError, Preconditions};
+
+impl Service {
+    /// Deletes a cluster in the foreground. The answer is the cluster, `DELETING` until nothing of it is left; `None`
+    /// where nothing was left at once.
+    ///
+    /// # Errors
+    /// No such cluster; whatever Kubernetes refuses it for.
+    pub async fn delete(&self, caller: &Caller, reference: &str) -> Result<Option<Arc<Entry>>, ApiError> {
+        let key = self.resolve(caller, Action::DeleteCluster, reference)?;
+        self.fresh()?;
+        loop {
+            let failed = |error| from_manager(error, &key);
+            let observed = match self.backend.clusters.get(&key.namespace, &key.name).await {
+                Err(ManagerError::NotFound) => {
+                    if let Some(held) = self.cache.get(&key) {
+                        self.cache.gone(&key, &held.uid);
+                    }
+                    return Err(ApiError::no_cluster(&key.to_string()));
+                }
+                other => other.map_err(failed)?,
+            };
+            if observed.metadata.deletion_timestamp.is_some() {
+                return Ok(Some(self.cache.wrote(&observed)));
+            }
+            let preconditions = Preconditions {
+                uid: Some(observed.uid().to_owned()),
+                resource_version: Some(observed.resource_version().to_owned()),
+            };
+            match self.backend.clusters.delete(&key.namespace, &key.name, &preconditions).await {
+                Ok(Deletion::Started(observed)) => return Ok(Some(self.cache.wrote(&observed))),
+                Ok(Deletion::Done) => {
+                    self.cache.gone(&key, observed.uid());
+                    return Ok(None);
+                }
+                // Somebody else wrote in between: look again. The request's deadline ends this.
+                Err(ManagerError::Conflict) => tokio::time::sleep(super::jitter()).await,
+                Err(error) => return Err(failed(error)),
+            }
+        }
+    }
+}

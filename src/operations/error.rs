@@ -1,0 +1,233 @@
+//! What an operation can fail with, as the caller is told; the only place that matches `ManagerError`.
+
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use crate::access::Denied;
+use crate::manager::{Cause, ManagerError};
+use crate::ray::fault::{Fault, FaultCode, Faults};
+use crate::ray::name::ClusterKey;
+
+/// Every code that an error answer can have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, ToSchema)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum ErrorCode {
+    /// What was sent can't be read: see `errors`.
+    Malformed,
+    /// What was sent is well-formed and wrong: see `errors`.
+    Invalid,
+    /// Not allowed.
+    Forbidden,
+    /// There is no such thing.
+    NotFound,
+    /// There is no such namespace.
+    NamespaceNotFound,
+    /// The path doesn't take this method: see the header `Allow`.
+    MethodNotAllowed,
+    /// None of the media types asked for can be had.
+    NotAcceptable,
+    /// The name is taken.
+    AlreadyExists,
+    /// The cluster of this name is being deleted.
+    Deleting,
+    /// The cluster has changed meanwhile.
+    Conflict,
+    /// The namespace is being deleted.
+    NamespaceTerminating,
+    /// The body is too large.
+    TooLarge,
+    /// The body's media type isn't taken.
+    UnsupportedMediaType,
+    /// The request is for another host.
+    MisdirectedRequest,
+    /// The request comes from a page of another origin.
+    ForeignOrigin,
+    /// A quota of the namespace refuses it.
+    QuotaExceeded,
+    /// A policy of the Kubernetes cluster refuses it.
+    AdmissionDenied,
+    /// The installed KubeRay doesn't know a field of it.
+    FieldNotSupported,
+    /// raygate's own account lacks a right on Kubernetes.
+    RaygateForbidden,
+    /// KubeRay's CRDs aren't installed.
+    CrdMissing,
+    /// Kubernetes can't be reached or is overloaded.
+    Unavailable,
+    /// raygate has not yet read what there is.
+    NotSynced,
+    /// The process is ending.
+    Draining,
+    /// The request took too long.
+    Timeout,
+    /// A write was sent and no answer came.
+    OutcomeUnknown,
+    /// A fault of raygate's.
+    Internal,
+}
+
+/// Why a request failed, as the caller is told.
+#[derive(Debug, Clone)]
+pub struct ApiError {
+    /// What kind.
+    pub code: ErrorCode,
+    /// What happened, in a sentence for the caller.
+    pub detail: String,
+    /// What to do about it.
+    pub hint: Option<String>,
+    /// Single faults of what was sent.
+    pub faults: Vec<Fault>,
+    /// After how many seconds to try again.
+    pub retry_after_seconds: Option<u32>,
+    /// Where the thing is that stands in the way, relative to the request's URL.
+    pub location: Option<String>,
+    /// For the log only.
+    pub cause: Option<String>,
+}
+
+/// What is said with the answer to try again.
+const RETRY_AFTER_SECONDS: u32 = 2;
+
+impl ApiError {
+    /// An error with this code and this sentence.
+    pub fn new(code: ErrorCode, detail: impl Into<String>) -> Self {
+        Self {
+            code,
+            detail: detail.into(),
+            hint: None,
+            faults: Vec::new(),
+            retry_after_seconds: None,
+            location: None,
+            cause: None,
+        }
+    }
+
+    /// With what to do about it.
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// With the advice to try again.
+    #[must_use]
+    pub fn retry(mut self) -> Self {
+        self.retry_after_seconds = Some(RETRY_AFTER_SECONDS);
+        self
+    }
+
+    /// With what only the log is told.
+    #[must_use]
+    pub fn cause(mut self, cause: impl ToString) -> Self {
+        self.cause = Some(cause.to_string());
+        self
+    }
+
+    /// The faults of what was sent, all at once.
+    #[must_use]
+    pub fn faulty(faults: Faults) -> Self {
+        let mut faults = faults.0;
+        faults.sort_by(|a, b| a.pointer.cmp(&b.pointer));
+        let structural = faults.iter().any(|fault| fault.code.is_structural());
+        let detail = match faults.as_slice() {
+            [only] => only.message.clone(),
+            many => format!("What was sent has {} faults; `errors` lists them.", many.len()),
+        };
+        let code = if structural { ErrorCode::Malformed } else { ErrorCode::Invalid };
+        Self { faults, ..Self::new(code, detail) }
+    }
+
+    /// There is no cluster of this name.
+    #[must_use]
+    pub fn no_cluster(name: &str) -> Self {
+        Self::new(ErrorCode::NotFound, format!("There is no cluster {name}."))
+            .hint("GET /clusters lists the clusters of your namespace.")
+    }
+
+    /// The cluster of this name stands in the way.
+    #[must_use]
+    pub fn taken(key: &ClusterKey) -> Self {
+        let error = Self::new(ErrorCode::AlreadyExists, format!("There is a cluster {key} already."))
+            .hint("Choose another name, or delete that cluster first.");
+        Self { location: Some(format!("clusters/{key}")), ..error }
+    }
+
+    /// The cluster of this name is on its way out.
+    #[must_use]
+    pub fn deleting(key: &ClusterKey) -> Self {
+        Self::new(ErrorCode::Deleting, format!("The cluster {key} is being deleted.")).retry()
+    }
+}
+
+impl From<Denied> for ApiError {
+    fn from(denied: Denied) -> Self {
+        match denied {
+            Denied::Namespace(namespace) => {
+                Self::new(ErrorCode::Forbidden, format!("You may not use the namespace {namespace}."))
+            }
+        }
+    }
+}
+
+impl From<Faults> for ApiError {
+    fn from(faults: Faults) -> Self {
+        Self::faulty(faults)
+    }
+}
+
+/// What a call about this cluster failed with.
+pub(super) fn from_manager(error: ManagerError, key: &ClusterKey) -> ApiError {
+    match error {
+        ManagerError::NotFound => ApiError::no_cluster(&key.to_string()),
+        ManagerError::NamespaceNotFound(namespace) => {
+            ApiError::new(ErrorCode::NamespaceNotFound, format!("There is no namespace {namespace}."))
+                .hint("raygate never creates namespaces; ask whoever runs your Kubernetes cluster.")
+        }
+        ManagerError::NamespaceTerminating(text) => ApiError::new(
+            ErrorCode::NamespaceTerminating,
+            format!("The namespace {} is being deleted; nothing new can be made in it.", key.namespace),
+        )
+        .cause(text),
+        ManagerError::AlreadyExists => ApiError::taken(key),
+        ManagerError::Conflict => {
+            ApiError::new(ErrorCode::Conflict, format!("The cluster {key} has changed meanwhile.")).retry()
+        }
+        ManagerError::QuotaExceeded(text) => ApiError::new(ErrorCode::QuotaExceeded, text)
+            .hint("Ask for less, or have the namespace's quota raised."),
+        ManagerError::AdmissionDenied(text) => ApiError::new(ErrorCode::AdmissionDenied, text),
+        ManagerError::Invalid { message, causes } => {
+            let faults = causes.into_iter().map(rejected);
+            ApiError { faults: faults.collect(), ..ApiError::new(ErrorCode::Invalid, message) }
+        }
+        ManagerError::FieldNotSupported(text) => ApiError::new(
+            ErrorCode::FieldNotSupported,
+            format!("The KubeRay that is installed doesn't know all of this: {text}."),
+        ),
+        ManagerError::CrdMissing => ApiError::new(
+            ErrorCode::CrdMissing,
+            "KubeRay isn't installed on this Kubernetes cluster: it has no RayCluster resource.",
+        )
+        .retry(),
+        ManagerError::Forbidden(text) => ApiError::new(
+            ErrorCode::RaygateForbidden,
+            format!("raygate's own account lacks a right on Kubernetes: {text}."),
+        )
+        .hint("This is for whoever installed raygate: its role doesn't fit."),
+        ManagerError::Expired | ManagerError::Unavailable(_) => {
+            ApiError::new(ErrorCode::Unavailable, "Kubernetes can't be reached or is overloaded.").retry().cause(error)
+        }
+        ManagerError::OutcomeUnknown(_) => ApiError::new(
+            ErrorCode::OutcomeUnknown,
+            format!("Kubernetes didn't answer; whether it was done is unknown. GET /clusters/{key} tells."),
+        )
+        .cause(error),
+        ManagerError::Unexpected(_) => {
+            ApiError::new(ErrorCode::Internal, "Kubernetes gave an answer that raygate doesn't understand.").cause(error)
+        }
+    }
+}
+
+/// A cause in Kubernetes' notation; `create` puts its place into the document's.
+fn rejected(cause: Cause) -> Fault {
+    Fault::new(cause.field, FaultCode::Rejected, cause.message)
+}

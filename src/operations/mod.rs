@@ -1,0 +1,98 @@
+//! Use cases: the only room that combines access, manager and cache.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use crate::access::{Access, Action, Caller, Target};
+use crate::cache::{Cache, Entry};
+use crate::clock;
+use crate::manager::{Backend, ManagerError};
+use crate::ray::lens::Defaults;
+use crate::ray::name::{ClusterKey, ClusterRef};
+
+mod create;
+mod delete;
+mod error;
+mod read;
+mod ready;
+mod watch;
+
+pub use create::Created;
+pub use error::{ApiError, ErrorCode};
+pub use read::{ListQuery, Page, Selection};
+pub use ready::{Check, Readiness};
+
+/// The service: everything it does, for a caller.
+pub struct Service {
+    backend: Backend,
+    cache: Arc<Cache>,
+    /// The rules of access.
+    pub access: Access,
+    settings: Settings,
+    draining: AtomicBool,
+}
+
+/// What the service is set to.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// What a new cluster gets where its document says nothing.
+    pub defaults: Defaults,
+    /// Not ready once the backend hasn't been heard of for this long.
+    pub max_staleness: Duration,
+    /// Longest silence on a stream.
+    pub heartbeat: Duration,
+}
+
+impl Service {
+    /// A service over a backend and the cache that it feeds.
+    #[must_use]
+    pub fn new(backend: Backend, cache: Arc<Cache>, access: Access, settings: Settings) -> Self {
+        Self { backend, cache, access, settings, draining: AtomicBool::new(false) }
+    }
+
+    /// From now on not ready: the process is ending.
+    pub fn drain(&self) {
+        self.draining.store(true, Ordering::Relaxed);
+    }
+
+    /// How old an answer from the cache may be, in whole seconds.
+    #[must_use]
+    pub fn age_seconds(&self) -> Option<u64> {
+        self.cache.age(clock::instant()).map(|age| age.as_secs())
+    }
+
+    /// The cluster that a reference means, if the caller may do this to it.
+    fn resolve(&self, caller: &Caller, action: Action, reference: &str) -> Result<ClusterKey, ApiError> {
+        let ClusterRef { name, namespace } =
+            ClusterRef::parse(reference).ok_or_else(|| ApiError::no_cluster(reference))?;
+        let key = ClusterKey::new(namespace.unwrap_or_else(|| caller.default_namespace.clone()), name);
+        self.access.authorize(caller, action, Target::Cluster(&key))?;
+        Ok(key)
+    }
+
+    /// The cluster as it is known to be.
+    fn held(&self, key: &ClusterKey) -> Result<Arc<Entry>, ApiError> {
+        self.known()?;
+        self.cache.get(key).ok_or_else(|| ApiError::no_cluster(&key.to_string()))
+    }
+
+    /// Nothing can be said before everything has been read once.
+    fn known(&self) -> Result<(), ApiError> {
+        if self.cache.synced() {
+            return Ok(());
+        }
+        let failure = self.cache.feeds().into_iter().find_map(|feed| feed.failure);
+        Err(match failure {
+            Some(ManagerError::CrdMissing) => ApiError::new(
+                ErrorCode::CrdMissing,
+                "KubeRay isn't installed on this Kubernetes cluster: it has no RayCluster resource.",
+            ),
+            failure => {
+                let error = ApiError::new(ErrorCode::NotSynced, "raygate has not yet read what there is.");
+                failure.into_iter().fold(error, ApiError::cause)
+            }
+        }
+        .retry())
+    }
+}

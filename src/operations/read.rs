@@ -1,0 +1,119 @@
+//! Read clusters: one, a page of many, the object behind one. All from the cache.
+
+use std::sync::Arc;
+
+use super::{ApiError, Service};
+use crate::access::{Action, Caller, Target};
+use crate::cache::Entry;
+use crate::ray::fault::{Fault, FaultCode};
+use crate::ray::name::{ClusterKey, is_dns1123_label, is_dns1123_subdomain};
+
+/// Which clusters a list or stream is about.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Selection {
+    /// A namespace, or `*` for all that the caller may see; left out it is the caller's default namespace.
+    pub namespace: Option<String>,
+}
+
+/// What a list is asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ListQuery {
+    /// Which clusters.
+    pub selection: Selection,
+    /// Most items of one page.
+    pub limit: usize,
+    /// Where the page before ended.
+    pub page_token: Option<String>,
+}
+
+/// One page of a list.
+pub struct Page {
+    /// The clusters, by namespace and name.
+    pub items: Vec<Arc<Entry>>,
+    /// Where the next page begins, if there is one.
+    pub next_page_token: Option<String>,
+}
+
+impl Service {
+    /// A page of the clusters that the caller selects and may see.
+    ///
+    /// # Errors
+    /// A namespace that the caller may not use; a page token that isn't one of this list.
+    pub fn list(&self, caller: &Caller, query: &ListQuery) -> Result<Page, ApiError> {
+        let fits = self.filter(caller, Action::ListClusters, &query.selection)?;
+        let after = match &query.page_token {
+            Some(token) => Some(page_key(token, &query.selection).ok_or_else(bad_page_token)?),
+            None => None,
+        };
+        self.known()?;
+        let mut items = self.cache.page(after.as_ref(), query.limit.saturating_add(1), fits);
+        let more = items.len() > query.limit;
+        items.truncate(query.limit);
+        let last = items.last().filter(|_| more);
+        let next_page_token = last.map(|entry| page_token(&entry.key, &query.selection));
+        Ok(Page { items, next_page_token })
+    }
+
+    /// The cluster.
+    ///
+    /// # Errors
+    /// No such cluster.
+    pub fn get(&self, caller: &Caller, reference: &str) -> Result<Arc<Entry>, ApiError> {
+        let key = self.resolve(caller, Action::ReadCluster, reference)?;
+        self.held(&key)
+    }
+
+    /// The cluster, for its `object`: the RayCluster as Kubernetes holds it.
+    ///
+    /// # Errors
+    /// No such cluster.
+    pub fn manifest(&self, caller: &Caller, reference: &str) -> Result<Arc<Entry>, ApiError> {
+        let key = self.resolve(caller, Action::ReadManifest, reference)?;
+        self.held(&key)
+    }
+
+    /// What the caller selects and may see.
+    pub(super) fn filter(
+        &self,
+        caller: &Caller,
+        action: Action,
+        selection: &Selection,
+    ) -> Result<impl Fn(&Entry) -> bool + Send + Sync + use<>, ApiError> {
+        let namespace = match selection.namespace.as_deref() {
+            Some("*") => None,
+            Some(namespace) if !is_dns1123_label(namespace) => {
+                let message = format!("`{namespace}` is no namespace; `*` is all that you may see.");
+                return Err(ApiError::faulty(Fault::new("?namespace", FaultCode::InvalidParameter, message).into()));
+            }
+            Some(namespace) => Some(namespace.to_owned()),
+            None => Some(caller.default_namespace.clone()),
+        };
+        let target = namespace.as_deref().map_or(Target::Service, Target::Namespace);
+        self.access.authorize(caller, action, target)?;
+        let visible = self.access.visible(caller);
+        Ok(move |entry: &Entry| {
+            visible(&entry.key) && namespace.as_ref().is_none_or(|namespace| entry.key.namespace == *namespace)
+        })
+    }
+}
+
+/// A page token is a keyset: "after this cluster, in this selection". It never expires and holds on every replica.
+fn page_token(key: &ClusterKey, selection: &Selection) -> String {
+    format!("1~{}~{key}", selection.namespace.as_deref().unwrap_or_default())
+}
+
+fn page_key(token: &str, selection: &Selection) -> Option<ClusterKey> {
+    let mut parts = token.splitn(3, '~');
+    let (version, bound, key) = (parts.next()?, parts.next()?, parts.next()?);
+    let (name, namespace) = key.rsplit_once('.')?;
+    let valid = version == "1"
+        && bound == selection.namespace.as_deref().unwrap_or_default()
+        && is_dns1123_subdomain(name)
+        && is_dns1123_label(namespace);
+    valid.then(|| ClusterKey::new(namespace, name))
+}
+
+fn bad_page_token() -> ApiError {
+    let message = "This token wasn't given out with a page of this list; begin anew without one.";
+    ApiError::faulty(Fault::new("?pageToken", FaultCode::InvalidParameter, message).into())
+}

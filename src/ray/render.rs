@@ -1,0 +1,124 @@
+//! What a reader sees of a cluster: one pure function of the object and its nodes.
+
+use indexmap::IndexMap;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde::Serialize;
+use serde_json::Value;
+use utoipa::ToSchema;
+
+use super::cluster::RayCluster;
+use super::document::Document;
+use super::facts::NodeFact;
+use super::lens::view;
+use super::name::ClusterKey;
+use super::status::{self, GroupStatus, HeadStatus, State};
+use super::values::{ClusterName, Keyed, NamespaceName};
+
+/// A Ray cluster as raygate answers it: its document, and what only the server writes.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Cluster {
+    /// The document; of a cluster that can't be read only the name and namespace.
+    #[serde(flatten)]
+    pub document: Document,
+    /// Kubernetes' uid: another cluster under the same name has another.
+    pub uid: String,
+    /// When it was created (RFC 3339, UTC).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(format = DateTime)]
+    pub create_time: Option<String>,
+    /// Kubernetes' version of the stored object.
+    pub resource_version: String,
+    /// Where to find it and what belongs to it; relative to the root of this API.
+    pub links: Links,
+    /// How it is.
+    pub status: ClusterStatus,
+}
+
+/// References, relative to the root of this API (where `openapi.json` is).
+#[derive(Debug, Clone, Serialize, ToSchema)]
+#[schema(as = ClusterLinks)]
+pub struct Links {
+    /// The cluster itself.
+    #[serde(rename = "self")]
+    pub this: String,
+    /// The RayCluster as Kubernetes holds it.
+    pub manifest: String,
+    /// Its changes, live.
+    pub watch: String,
+}
+
+/// How a cluster is.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ClusterStatus {
+    /// In one word.
+    pub state: State,
+    /// Why it can't be read, where that is so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    /// The head node.
+    pub head: HeadStatus,
+    /// The worker groups by name.
+    pub worker_groups: IndexMap<String, GroupStatus>,
+    /// Name of a port of the head service → its number, as the operator says it.
+    #[serde(skip_serializing_if = "IndexMap::is_empty")]
+    pub endpoints: IndexMap<String, String>,
+    /// Conditions as Kubernetes has them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schema(value_type = Vec<Object>)]
+    pub conditions: Vec<Value>,
+    /// When a condition last changed (RFC 3339, UTC).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(format = DateTime)]
+    pub last_transition_time: Option<String>,
+}
+
+/// The cluster that `decoded` (or why it can't be decoded) and its nodes amount to. `nodes` are those whose owner is
+/// the cluster, by uid.
+#[must_use]
+pub fn render(metadata: &ObjectMeta, decoded: Result<&RayCluster, &str>, nodes: &[NodeFact]) -> Cluster {
+    let cluster = decoded.ok();
+    let key = ClusterKey::new(
+        metadata.namespace.clone().unwrap_or_default(),
+        metadata.name.clone().unwrap_or_default(),
+    );
+    let status = cluster.and_then(|cluster| cluster.status.clone()).unwrap_or_default();
+    let conditions = status.conditions.unwrap_or_default();
+    let last_transition_time =
+        conditions.iter().filter_map(|condition| condition["lastTransitionTime"].as_str()).max().map(str::to_owned);
+    Cluster {
+        document: cluster.map_or_else(|| bare_document(&key), view),
+        uid: metadata.uid.clone().unwrap_or_default(),
+        create_time: metadata.creation_timestamp.as_ref().map(|time| time.0.to_string()),
+        resource_version: metadata.resource_version.clone().unwrap_or_default(),
+        links: Links {
+            this: format!("clusters/{key}"),
+            manifest: format!("clusters/{key}/manifest"),
+            watch: format!("clusters/{key}/watch"),
+        },
+        status: ClusterStatus {
+            state: cluster.map_or(State::Unknown, |cluster| status::state(cluster, nodes)),
+            message: decoded.err().map(|why| format!("What Kubernetes holds under this name can't be read: {why}.")),
+            head: status::head(cluster, nodes),
+            worker_groups: status::groups(cluster, nodes),
+            endpoints: status.endpoints.unwrap_or_default(),
+            conditions,
+            last_transition_time,
+        },
+    }
+}
+
+fn bare_document(key: &ClusterKey) -> Document {
+    Document {
+        name: ClusterName(key.name.clone()),
+        namespace: Some(NamespaceName(key.namespace.clone())),
+        labels: Keyed::default(),
+        annotations: Keyed::default(),
+        ray_version: None,
+        image: None,
+        suspended: None,
+        head: None,
+        worker_groups: Keyed::default(),
+    }
+}

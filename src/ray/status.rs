@@ -1,0 +1,139 @@
+//! Facts → state. Total: unknown words never panic, they just aren't the ones that are looked for.
+
+use indexmap::IndexMap;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::cluster::RayCluster;
+use super::facts::{NodeFact, NodeRole};
+
+/// How a cluster is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum State {
+    /// The head is ready, and so is every worker that is wanted.
+    Ready,
+    /// It was ready once, and something of what is wanted isn't now.
+    Degraded,
+    /// On its way.
+    Pending,
+    /// Being stopped: nodes are left.
+    Stopping,
+    /// Stopped: no node is left; its name and spec stay.
+    Stopped,
+    /// Being deleted: something of it is left.
+    Deleting,
+    /// What Kubernetes holds can't be read.
+    Unknown,
+}
+
+/// How many nodes of a group are where.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, ToSchema)]
+pub struct GroupStatus {
+    /// How many the spec asks for, within the group's bounds.
+    pub desired: i64,
+    /// How many are ready.
+    pub ready: i64,
+    /// How many exist and aren't ready yet.
+    pub pending: i64,
+    /// How many are on their way out.
+    pub terminating: i64,
+}
+
+/// The head node.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, ToSchema)]
+pub struct HeadStatus {
+    /// Whether it is ready.
+    pub ready: bool,
+    /// The name of its node (Kubernetes: its pod).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node: Option<String>,
+    /// The name of its Kubernetes Service.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub service: Option<String>,
+    /// The port of Ray's dashboard on that service.
+    #[serde(rename = "dashboardPort", skip_serializing_if = "Option::is_none")]
+    pub dashboard_port: Option<u16>,
+}
+
+/// The state of a cluster with these nodes. Only nodes whose owner is the cluster (by uid) may be given.
+///
+/// Upstream's `status.state` and `status.observedGeneration` are never used: the one stays `ready` after the head has
+/// died, the other moves only together with other members of the status.
+#[must_use]
+pub fn state(cluster: &RayCluster, nodes: &[NodeFact]) -> State {
+    if cluster.metadata.deletion_timestamp.is_some() {
+        return State::Deleting;
+    }
+    if suspension_wanted(cluster) {
+        return if nodes.is_empty() { State::Stopped } else { State::Stopping };
+    }
+    if is_ready(cluster, nodes) {
+        return State::Ready;
+    }
+    // Sticky until suspended, and the same whoever asks.
+    if cluster.condition("RayClusterProvisioned") == Some(true) { State::Degraded } else { State::Pending }
+}
+
+/// `suspend: true`, or no explicit `false` while the operator holds the cluster suspended: it resumes only on one.
+fn suspension_wanted(cluster: &RayCluster) -> bool {
+    match cluster.spec.as_ref().and_then(|spec| spec.suspend) {
+        Some(wanted) => wanted,
+        None => cluster.condition("RayClusterSuspended") == Some(true),
+    }
+}
+
+fn is_ready(cluster: &RayCluster, nodes: &[NodeFact]) -> bool {
+    let head = nodes.iter().any(|node| node.role == NodeRole::Head && counts_as_ready(node));
+    let autoscaling = cluster.autoscaling();
+    head && cluster.worker_groups().all(|group| {
+        let wanted = if autoscaling { group.least_pods() } else { group.desired_pods() };
+        let ready = workers_of(&group.group_name, nodes).filter(|node| counts_as_ready(node)).count();
+        i64::try_from(ready).is_ok_and(|ready| ready >= wanted)
+    })
+}
+
+fn counts_as_ready(node: &NodeFact) -> bool {
+    node.ready && !node.deleting
+}
+
+fn workers_of<'a>(group: &'a str, nodes: &'a [NodeFact]) -> impl Iterator<Item = &'a NodeFact> {
+    nodes.iter().filter(move |node| node.role == NodeRole::Worker && node.group == group)
+}
+
+/// How many nodes of each group are where: the spec's groups in its order, then groups that only nodes name.
+#[must_use]
+pub fn groups(cluster: Option<&RayCluster>, nodes: &[NodeFact]) -> IndexMap<String, GroupStatus> {
+    let mut groups: IndexMap<String, GroupStatus> = IndexMap::new();
+    for group in cluster.into_iter().flat_map(RayCluster::worker_groups) {
+        // Two groups of one name can be stored: together they ask for both.
+        groups.entry(group.group_name.clone()).or_default().desired += group.desired_pods();
+    }
+    for node in nodes.iter().filter(|node| node.role == NodeRole::Worker) {
+        let group = groups.entry(node.group.clone()).or_default();
+        if node.deleting {
+            group.terminating += 1;
+        } else if node.ready {
+            group.ready += 1;
+        } else if !matches!(node.phase.as_str(), "Succeeded" | "Failed") {
+            group.pending += 1;
+        }
+    }
+    groups
+}
+
+/// The head node: the one that isn't on its way out, if there is one.
+#[must_use]
+pub fn head(cluster: Option<&RayCluster>, nodes: &[NodeFact]) -> HeadStatus {
+    let heads = nodes.iter().filter(|node| node.role == NodeRole::Head);
+    let node = heads.min_by_key(|node| (node.deleting, !node.ready));
+    let status = cluster.and_then(|cluster| cluster.status.as_ref());
+    let service = status.and_then(|status| status.head.as_ref()?.get("serviceName")?.as_str());
+    let port = status.and_then(|status| status.endpoints.as_ref()?.get("dashboard")?.parse().ok());
+    HeadStatus {
+        ready: node.is_some_and(counts_as_ready),
+        node: node.map(|node| node.name.clone()),
+        service: service.filter(|name| !name.is_empty()).map(str::to_owned),
+        dashboard_port: port,
+    }
+}
