@@ -1,8 +1,8 @@
 //! Kubernetes and KubeRay in a map, for one person: what `cargo run` alone serves.
 //!
-//! [`store`] has an apiserver's semantics, [`watch`] its watches, [`schema`] what the CRD's schema says, [`selector`] its
-//! label selectors; [`life`] is operator and kubelet in one task, [`operator`] what the operator decides and [`status`]
-//! what it writes. Nothing survives the process.
+//! `store` has an apiserver's semantics over a `collection` of each kind, `watch` its watches, `schema` what the CRD's
+//! schema says, `selector` its label selectors; `life` is operator, garbage collector and kubelet in one task,
+//! `operator` what the operator decides and `status` what it writes. Nothing survives the process.
 
 use std::sync::Arc;
 use std::time::Duration;

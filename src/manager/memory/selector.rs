@@ -121,13 +121,10 @@ fn number(tokens: &mut Tokens<'_>) -> Result<i64, String> {
     value.parse().map_err(|_| format!("'{value}' is no integer"))
 }
 
-/// A list in parentheses.
+/// A list in parentheses; `()` holds the empty value.
 fn values(tokens: &mut Tokens<'_>) -> Result<Vec<String>, String> {
     if tokens.take() != "(" {
         return Err("expected: '('".to_owned());
-    }
-    if tokens.peek() == ")" {
-        return Err("for 'in', 'notin' operators, values set can't be empty".to_owned());
     }
     let mut values = Vec::new();
     loop {

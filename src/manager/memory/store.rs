@@ -145,17 +145,18 @@ impl Store {
             {
                 return Err(ManagerError::Conflict);
             }
-            if is_deleting(&old) {
-                return Ok(old);
-            }
             let mut new = Value::clone(&old);
             let mut finalizers = finalizers(&old);
-            finalizers.push(FOREGROUND.to_owned());
-            set(&mut new, "finalizers", json!(finalizers));
-            set(&mut new, "deletionTimestamp", json!(schema::time(clock::now())));
-            set(&mut new, "deletionGracePeriodSeconds", json!(0));
-            bump_generation(&mut new);
-            Ok(state.put(key, new))
+            if !finalizers.iter().any(|name| name == FOREGROUND) {
+                finalizers.push(FOREGROUND.to_owned());
+                set(&mut new, "finalizers", json!(finalizers));
+            }
+            if !is_deleting(&old) {
+                set(&mut new, "deletionTimestamp", json!(schema::time(clock::now())));
+                set(&mut new, "deletionGracePeriodSeconds", json!(0));
+                bump_generation(&mut new);
+            }
+            if new == *old { Ok(old) } else { Ok(state.put(key, new)) }
         })
     }
 

@@ -270,6 +270,71 @@ async fn slow_watcher_starts_again() {
     assert_eq!(object.raw["metadata"]["labels"]["count"], LOG_LENGTH.to_string());
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn nothing_is_lost_between_threads() {
+    const WRITES: usize = 200;
+    let backend = new_backend();
+    let mut watch = backend.clusters.watch(&Scope::All).changes;
+    let writers = (0..4).map(|writer| {
+        let backend = backend.clone();
+        tokio::spawn(async move {
+            let name = format!("writer-{writer}");
+            let mut quiet = cluster("home", &name, 0);
+            quiet
+                .spec
+                .as_mut()
+                .unwrap()
+                .extra
+                .insert("managedBy".to_owned(), json!("kueue.x-k8s.io/multikueue"));
+            backend.clusters.create(&quiet).await.unwrap();
+            for count in 1..WRITES {
+                let label = json!({"metadata": {"labels": {"count": count.to_string()}}});
+                patch(&backend, "home", &name, label).await.unwrap();
+            }
+        })
+    });
+    let writers: Vec<_> = writers.collect();
+    assert!(matches!(watch.next().await, Some(Change::Reset)));
+    let (mut newest, mut shown) = (0, BTreeMap::new());
+    while shown.len() < 4 || shown.values().any(|count| *count < WRITES - 1) {
+        match watch.next().await.unwrap() {
+            Change::Applied(object) => {
+                let count = object.raw["metadata"]["labels"]["count"]
+                    .as_str()
+                    .map_or(0, |count| count.parse().unwrap());
+                let last = shown.insert(object.name().to_owned(), count);
+                assert!(last.is_none_or(|last| count == last + 1), "{count} after {last:?}");
+                // In a picture the objects come by name.
+                newest = newest.max(object.version());
+            }
+            Change::Synced => {}
+            step @ (Change::Reset | Change::Deleted(_)) => panic!("{step:?}"),
+        }
+    }
+    for writer in writers {
+        writer.await.unwrap();
+    }
+    assert_eq!(newest, 4 * u64::try_from(WRITES).unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn finalizer_set_beforehand_stops_no_delete() {
+    let backend = new_backend();
+    backend.clusters.create(&cluster("home", "demo", 0)).await.unwrap();
+    let finalizers = json!({"metadata": {"finalizers": ["foregroundDeletion"]}});
+    patch(&backend, "home", "demo", finalizers).await.unwrap();
+    backend
+        .clusters
+        .delete("home", "demo", &Preconditions::default())
+        .await
+        .unwrap();
+    until_quiet().await;
+    assert_eq!(
+        backend.clusters.get("home", "demo").await.err(),
+        Some(ManagerError::NotFound)
+    );
+}
+
 #[tokio::test(start_paused = true)]
 async fn life_ends_with_the_backend() {
     let metrics = Handle::current().metrics();
