@@ -16,12 +16,10 @@ use crate::ray::name::ClusterKey;
 
 mod entry;
 mod picture;
-#[cfg(test)]
-mod tests;
 
 pub use entry::Entry;
-pub use picture::Step;
 use picture::Picture;
+pub use picture::Step;
 
 /// All clusters of the served namespaces, as last heard of.
 pub struct Cache {
@@ -82,11 +80,22 @@ impl Cache {
             opened.push((scope.clone(), clusters, clusters_synced, nodes, nodes_synced));
         }
         let epoch = uuid::Uuid::new_v4().simple().to_string();
-        let cache = Arc::new(Self { picture: RwLock::default(), changed, feeds, epoch });
+        let cache = Arc::new(Self {
+            picture: RwLock::default(),
+            changed,
+            feeds,
+            epoch,
+        });
         let mut tasks: Vec<BoxFuture<'static, ()>> = Vec::new();
         for (scope, clusters, clusters_synced, nodes, nodes_synced) in opened {
             let manager = Arc::clone(&backend.clusters);
-            tasks.push(Box::pin(feed_clusters(Arc::clone(&cache), manager, scope.clone(), clusters, clusters_synced)));
+            tasks.push(Box::pin(feed_clusters(
+                Arc::clone(&cache),
+                manager,
+                scope.clone(),
+                clusters,
+                clusters_synced,
+            )));
             tasks.push(Box::pin(feed_nodes(Arc::clone(&cache), scope, nodes, nodes_synced)));
         }
         (cache, tasks)
@@ -99,13 +108,13 @@ impl Cache {
     }
 
     /// At most `limit` clusters that fit, by namespace and name, after this one.
-    pub fn page(
-        &self,
-        after: Option<&ClusterKey>,
-        limit: usize,
-        fits: impl Fn(&Entry) -> bool,
-    ) -> Vec<Arc<Entry>> {
-        self.read().after(after).filter(|entry| fits(entry)).take(limit).cloned().collect()
+    pub fn page(&self, after: Option<&ClusterKey>, limit: usize, fits: impl Fn(&Entry) -> bool) -> Vec<Arc<Entry>> {
+        self.read()
+            .after(after)
+            .filter(|entry| fits(entry))
+            .take(limit)
+            .cloned()
+            .collect()
     }
 
     /// All clusters that fit in the order of their last change, and the number up to which this is all.
@@ -124,7 +133,11 @@ impl Cache {
             Some(last) if steps.len() == BATCH => last.sequence,
             _ => picture.sequence,
         };
-        Changes { steps, upto, lost: sequence < picture.forgotten }
+        Changes {
+            steps,
+            upto,
+            lost: sequence < picture.forgotten,
+        }
     }
 
     /// Tells the number of the newest change, each time there is one.
@@ -139,16 +152,19 @@ impl Cache {
         &self.epoch
     }
 
-    /// A write's answer: nothing older is told by this process afterwards.
-    pub fn wrote(&self, observed: &Observed<RayCluster>) {
+    /// A write's answer: nothing older is told by this process afterwards. Answers the cluster as it now is known to
+    /// be.
+    pub fn wrote(&self, observed: &Observed<RayCluster>) -> Arc<Entry> {
         self.update(|picture| picture.apply(observed, true));
+        let key = ClusterKey::new(observed.namespace(), observed.name());
+        let held = self.get(&key).filter(|held| held.uid == observed.uid());
+        // Gone or replaced in the meantime: then the answer is all there is to say.
+        held.unwrap_or_else(|| Arc::new(Entry::new(observed, &[], 0)))
     }
 
     /// Kubernetes answered that the cluster with this uid is gone.
     pub fn gone(&self, key: &ClusterKey, uid: &str) {
-        self.update(|picture| {
-            picture.get(key).is_some_and(|held| held.uid == uid) && picture.absent(key)
-        });
+        self.update(|picture| picture.get(key).is_some_and(|held| held.uid == uid) && picture.absent(key));
     }
 
     /// Whether every watch has had its first whole picture.
@@ -160,7 +176,10 @@ impl Cache {
     /// How long ago the backend was last heard of on the watch that has waited longest; `None` if one never was.
     #[must_use]
     pub fn age(&self, now: Instant) -> Option<Duration> {
-        self.feeds.iter().map(|feed| feed.life.age(now)).try_fold(Duration::ZERO, |most, age| Some(most.max(age?)))
+        self.feeds
+            .iter()
+            .map(|feed| feed.life.age(now))
+            .try_fold(Duration::ZERO, |most, age| Some(most.max(age?)))
     }
 
     /// How each watch is.
@@ -195,7 +214,11 @@ impl Feed {
             Scope::All => kind.to_owned(),
             Scope::Namespace(namespace) => format!("{kind} in {namespace}"),
         };
-        Self { what, life: life.clone(), synced }
+        Self {
+            what,
+            life: life.clone(),
+            synced,
+        }
     }
 }
 
@@ -234,7 +257,10 @@ async fn feed_clusters(
 }
 
 async fn is_gone(manager: &dyn ResourceManager<RayCluster>, key: &ClusterKey) -> bool {
-    matches!(manager.get(&key.namespace, &key.name).await, Err(ManagerError::NotFound))
+    matches!(
+        manager.get(&key.namespace, &key.name).await,
+        Err(ManagerError::NotFound)
+    )
 }
 
 async fn feed_nodes(cache: Arc<Cache>, scope: Scope, mut watch: Watch<NodeFact>, synced: watch::Sender<bool>) {

@@ -59,7 +59,9 @@ impl Picture {
 
     /// The changes after this number, oldest first.
     pub(super) fn since(&self, sequence: u64) -> impl Iterator<Item = &Step> {
-        self.journal.range((Bound::Excluded(sequence), Bound::Unbounded)).map(|(_, step)| step)
+        self.journal
+            .range((Bound::Excluded(sequence), Bound::Unbounded))
+            .map(|(_, step)| step)
     }
 
     /// The keys of the scope's clusters, with whether a write's answer was applied at or after this number.
@@ -69,7 +71,11 @@ impl Picture {
             Scope::Namespace(namespace) => key.namespace == *namespace,
         };
         let written = |key: &ClusterKey| self.written.get(key).is_some_and(|at| *at >= since);
-        self.clusters.keys().filter(in_scope).map(|key| (key.clone(), written(key))).collect()
+        self.clusters
+            .keys()
+            .filter(in_scope)
+            .map(|key| (key.clone(), written(key)))
+            .collect()
     }
 
     /// Applies an object unless what is held is as new, or it is known to be gone. Says whether anything changed.
@@ -99,7 +105,9 @@ impl Picture {
     /// The object is gone; this was its last state.
     pub(super) fn deleted(&mut self, observed: &Observed<RayCluster>) -> bool {
         let key = ClusterKey::new(observed.namespace(), observed.name());
-        let Some(held) = self.clusters.get(&key).filter(|held| held.uid == observed.uid()) else { return false };
+        let Some(held) = self.clusters.get(&key).filter(|held| held.uid == observed.uid()) else {
+            return false;
+        };
         let newer = is_newer(observed.resource_version(), &held.version);
         let last = if newer {
             Entry::new(observed, &self.nodes_of(observed.uid()), self.sequence)
@@ -112,7 +120,9 @@ impl Picture {
 
     /// The cluster of this name is gone, whatever it was.
     pub(super) fn absent(&mut self, key: &ClusterKey) -> bool {
-        let Some(held) = self.clusters.get(key).cloned() else { return false };
+        let Some(held) = self.clusters.get(key).cloned() else {
+            return false;
+        };
         self.remove(&held);
         true
     }
@@ -130,7 +140,9 @@ impl Picture {
 
     /// A pod is gone.
     pub(super) fn node_deleted(&mut self, node: &NodeFact) -> bool {
-        let Some(held) = self.nodes.get_mut(&node.owner_uid) else { return false };
+        let Some(held) = self.nodes.get_mut(&node.owner_uid) else {
+            return false;
+        };
         // Another pod may have taken the name meanwhile.
         if held.get(&node.name).is_none_or(|held| held.uid != node.uid) {
             return false;
@@ -149,8 +161,10 @@ impl Picture {
             Scope::Namespace(namespace) => node.namespace == *namespace,
         };
         let all = self.nodes.values().flat_map(BTreeMap::values);
-        let gone: Vec<_> =
-            all.filter(|node| in_scope(node) && !present.contains(&node.uid)).cloned().collect();
+        let gone: Vec<_> = all
+            .filter(|node| in_scope(node) && !present.contains(&node.uid))
+            .cloned()
+            .collect();
         let mut changed = false;
         for node in &gone {
             changed |= self.node_deleted(node);
@@ -159,12 +173,21 @@ impl Picture {
     }
 
     fn nodes_of(&self, uid: &str) -> Vec<NodeFact> {
-        self.nodes.get(uid).into_iter().flat_map(BTreeMap::values).cloned().collect()
+        self.nodes
+            .get(uid)
+            .into_iter()
+            .flat_map(BTreeMap::values)
+            .cloned()
+            .collect()
     }
 
     fn nodes_changed(&mut self, owner: &str) -> bool {
-        let Some(held) = self.by_uid.get(owner).and_then(|key| self.clusters.get(key)) else { return false };
-        let Some(entry) = held.with_nodes(&self.nodes_of(owner), self.sequence + 1) else { return false };
+        let Some(held) = self.by_uid.get(owner).and_then(|key| self.clusters.get(key)) else {
+            return false;
+        };
+        let Some(entry) = held.with_nodes(&self.nodes_of(owner), self.sequence + 1) else {
+            return false;
+        };
         self.sequence += 1;
         self.put(entry);
         true
@@ -172,7 +195,14 @@ impl Picture {
 
     fn put(&mut self, entry: Entry) {
         let entry = Arc::new(entry);
-        self.journal.insert(entry.sequence, Step { sequence: entry.sequence, entry: Arc::clone(&entry), gone: false });
+        self.journal.insert(
+            entry.sequence,
+            Step {
+                sequence: entry.sequence,
+                entry: Arc::clone(&entry),
+                gone: false,
+            },
+        );
         self.by_uid.insert(entry.uid.clone(), entry.key.clone());
         if let Some(before) = self.clusters.insert(entry.key.clone(), entry) {
             self.journal.remove(&before.sequence);
@@ -188,7 +218,14 @@ impl Picture {
         self.sequence += 1;
         let last = last.at(self.sequence);
         let uid = last.uid.clone();
-        self.journal.insert(self.sequence, Step { sequence: self.sequence, entry: Arc::new(last), gone: true });
+        self.journal.insert(
+            self.sequence,
+            Step {
+                sequence: self.sequence,
+                entry: Arc::new(last),
+                gone: true,
+            },
+        );
         self.gone.insert(uid.clone(), self.sequence);
         self.tombstones.push_back((self.sequence, uid));
         if self.tombstones.len() > TOMBSTONES

@@ -45,7 +45,9 @@ impl ProofOfLife {
     /// How long ago the backend was heard of; `None` if never.
     #[must_use]
     pub fn age(&self, now: Instant) -> Option<Duration> {
-        let Some(heard) = &self.0 else { return Some(Duration::ZERO) };
+        let Some(heard) = &self.0 else {
+            return Some(Duration::ZERO);
+        };
         let heard = heard.lock().unwrap_or_else(PoisonError::into_inner);
         heard.last.map(|last| now.saturating_duration_since(last))
     }

@@ -11,30 +11,25 @@ use crate::ray::lens::{build, document_pointer};
 use crate::ray::name::ClusterKey;
 use crate::ray::{document, json};
 
-/// A cluster that was made.
-pub struct Created {
-    /// The cluster.
-    pub entry: Arc<Entry>,
-}
-
 impl Service {
     /// Creates the cluster that a JSON document asks for.
     ///
     /// # Errors
     /// All faults of the document at once; a name that is taken; whatever Kubernetes refuses it for.
-    pub async fn create(&self, caller: &Caller, body: &[u8]) -> Result<Created, ApiError> {
+    pub async fn create(&self, caller: &Caller, body: &[u8]) -> Result<Arc<Entry>, ApiError> {
         let document = document::read(json::read(body)?)?;
-        let namespace = document.namespace.as_ref().map_or(caller.default_namespace.as_str(), |name| &name.0);
+        let namespace = document
+            .namespace
+            .as_ref()
+            .map_or(caller.default_namespace.as_str(), |name| &name.0);
         let key = ClusterKey::new(namespace, document.name.0.as_str());
-        self.access.authorize(caller, Action::CreateCluster, Target::Cluster(&key))?;
+        self.access
+            .authorize(caller, Action::CreateCluster, Target::Cluster(&key))?;
         self.fresh()?;
 
         let cluster = build(&document, namespace, &self.settings.defaults);
         match self.backend.clusters.create(&cluster).await {
-            Ok(observed) => {
-                let entry = self.cache.wrote(&observed);
-                Ok(Created { entry })
-            }
+            Ok(observed) => Ok(self.cache.wrote(&observed)),
             Err(ManagerError::AlreadyExists) if self.is_deleting(&key).await => Err(ApiError::deleting(&key)),
             Err(error) => {
                 let mut error = from_manager(error, &key);

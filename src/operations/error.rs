@@ -133,8 +133,15 @@ impl ApiError {
             [only] => only.message.clone(),
             many => format!("What was sent has {} faults; `errors` lists them.", many.len()),
         };
-        let code = if structural { ErrorCode::Malformed } else { ErrorCode::Invalid };
-        Self { faults, ..Self::new(code, detail) }
+        let code = if structural {
+            ErrorCode::Malformed
+        } else {
+            ErrorCode::Invalid
+        };
+        Self {
+            faults,
+            ..Self::new(code, detail)
+        }
     }
 
     /// There is no cluster of this name.
@@ -149,7 +156,10 @@ impl ApiError {
     pub fn taken(key: &ClusterKey) -> Self {
         let error = Self::new(ErrorCode::AlreadyExists, format!("There is a cluster {key} already."))
             .hint("Choose another name, or delete that cluster first.");
-        Self { location: Some(format!("clusters/{key}")), ..error }
+        Self {
+            location: Some(format!("clusters/{key}")),
+            ..error
+        }
     }
 
     /// The cluster of this name is on its way out.
@@ -162,9 +172,10 @@ impl ApiError {
 impl From<Denied> for ApiError {
     fn from(denied: Denied) -> Self {
         match denied {
-            Denied::Namespace(namespace) => {
-                Self::new(ErrorCode::Forbidden, format!("You may not use the namespace {namespace}."))
-            }
+            Denied::Namespace(namespace) => Self::new(
+                ErrorCode::Forbidden,
+                format!("You may not use the namespace {namespace}."),
+            ),
         }
     }
 }
@@ -179,25 +190,33 @@ impl From<Faults> for ApiError {
 pub(super) fn from_manager(error: ManagerError, key: &ClusterKey) -> ApiError {
     match error {
         ManagerError::NotFound => ApiError::no_cluster(&key.to_string()),
-        ManagerError::NamespaceNotFound(namespace) => {
-            ApiError::new(ErrorCode::NamespaceNotFound, format!("There is no namespace {namespace}."))
-                .hint("raygate never creates namespaces; ask whoever runs your Kubernetes cluster.")
-        }
+        ManagerError::NamespaceNotFound(namespace) => ApiError::new(
+            ErrorCode::NamespaceNotFound,
+            format!("There is no namespace {namespace}."),
+        )
+        .hint("raygate never creates namespaces; ask whoever runs your Kubernetes cluster."),
         ManagerError::NamespaceTerminating(text) => ApiError::new(
             ErrorCode::NamespaceTerminating,
-            format!("The namespace {} is being deleted; nothing new can be made in it.", key.namespace),
+            format!(
+                "The namespace {} is being deleted; nothing new can be made in it.",
+                key.namespace
+            ),
         )
         .cause(text),
         ManagerError::AlreadyExists => ApiError::taken(key),
         ManagerError::Conflict => {
             ApiError::new(ErrorCode::Conflict, format!("The cluster {key} has changed meanwhile.")).retry()
         }
-        ManagerError::QuotaExceeded(text) => ApiError::new(ErrorCode::QuotaExceeded, text)
-            .hint("Ask for less, or have the namespace's quota raised."),
+        ManagerError::QuotaExceeded(text) => {
+            ApiError::new(ErrorCode::QuotaExceeded, text).hint("Ask for less, or have the namespace's quota raised.")
+        }
         ManagerError::AdmissionDenied(text) => ApiError::new(ErrorCode::AdmissionDenied, text),
         ManagerError::Invalid { message, causes } => {
             let faults = causes.into_iter().map(rejected);
-            ApiError { faults: faults.collect(), ..ApiError::new(ErrorCode::Invalid, message) }
+            ApiError {
+                faults: faults.collect(),
+                ..ApiError::new(ErrorCode::Invalid, message)
+            }
         }
         ManagerError::FieldNotSupported(text) => ApiError::new(
             ErrorCode::FieldNotSupported,
@@ -214,16 +233,20 @@ pub(super) fn from_manager(error: ManagerError, key: &ClusterKey) -> ApiError {
         )
         .hint("This is for whoever installed raygate: its role doesn't fit."),
         ManagerError::Expired | ManagerError::Unavailable(_) => {
-            ApiError::new(ErrorCode::Unavailable, "Kubernetes can't be reached or is overloaded.").retry().cause(error)
+            ApiError::new(ErrorCode::Unavailable, "Kubernetes can't be reached or is overloaded.")
+                .retry()
+                .cause(error)
         }
         ManagerError::OutcomeUnknown(_) => ApiError::new(
             ErrorCode::OutcomeUnknown,
             format!("Kubernetes didn't answer; whether it was done is unknown. GET /clusters/{key} tells."),
         )
         .cause(error),
-        ManagerError::Unexpected(_) => {
-            ApiError::new(ErrorCode::Internal, "Kubernetes gave an answer that raygate doesn't understand.").cause(error)
-        }
+        ManagerError::Unexpected(_) => ApiError::new(
+            ErrorCode::Internal,
+            "Kubernetes gave an answer that raygate doesn't understand.",
+        )
+        .cause(error),
     }
 }
 

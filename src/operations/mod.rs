@@ -18,10 +18,14 @@ mod read;
 mod ready;
 mod watch;
 
-pub use create::Created;
 pub use error::{ApiError, ErrorCode};
 pub use read::{ListQuery, Page, Selection};
 pub use ready::{Check, Readiness};
+
+/// A pause before a lost race is run again.
+fn jitter() -> Duration {
+    Duration::from_millis(rand::random_range(5..50))
+}
 
 /// The service: everything it does, for a caller.
 pub struct Service {
@@ -48,7 +52,13 @@ impl Service {
     /// A service over a backend and the cache that it feeds.
     #[must_use]
     pub fn new(backend: Backend, cache: Arc<Cache>, access: Access, settings: Settings) -> Self {
-        Self { backend, cache, access, settings, draining: AtomicBool::new(false) }
+        Self {
+            backend,
+            cache,
+            access,
+            settings,
+            draining: AtomicBool::new(false),
+        }
     }
 
     /// From now on not ready: the process is ending.
@@ -74,7 +84,9 @@ impl Service {
     /// The cluster as it is known to be.
     fn held(&self, key: &ClusterKey) -> Result<Arc<Entry>, ApiError> {
         self.known()?;
-        self.cache.get(key).ok_or_else(|| ApiError::no_cluster(&key.to_string()))
+        self.cache
+            .get(key)
+            .ok_or_else(|| ApiError::no_cluster(&key.to_string()))
     }
 
     /// Nothing can be said before everything has been read once.

@@ -24,7 +24,10 @@ impl Quantity {
                 format!("`{text}` is no quantity; write a number and perhaps a unit, like `2`, `500m`, `4Gi`."),
             )
         })?;
-        Ok(Self { text: text.to_owned(), nanos })
+        Ok(Self {
+            text: text.to_owned(),
+            nanos,
+        })
     }
 
     /// The spelling it came in.
@@ -57,7 +60,9 @@ impl Eq for Quantity {}
 const NANO: i128 = 1_000_000_000;
 
 fn nanos(text: &str) -> Option<i128> {
-    let digits_end = text.find(|c: char| !(c.is_ascii_digit() || matches!(c, '.' | '+' | '-'))).unwrap_or(text.len());
+    let digits_end = text
+        .find(|c: char| !(c.is_ascii_digit() || matches!(c, '.' | '+' | '-')))
+        .unwrap_or(text.len());
     let (number, suffix) = text.split_at(digits_end);
     let (negative, number) = match number.as_bytes().first()? {
         b'-' => (true, number.get(1..)?),
@@ -109,7 +114,11 @@ fn unit(suffix: &str) -> Option<(i128, i64)> {
         "E" => decimal(18),
         _ => {
             let exponent: i64 = suffix.strip_prefix(['e', 'E'])?.parse().ok()?;
-            if (-100..=100).contains(&exponent) { decimal(exponent) } else { None }
+            if (-100..=100).contains(&exponent) {
+                decimal(exponent)
+            } else {
+                None
+            }
         }
     }
 }
@@ -148,8 +157,27 @@ mod tests {
     #[test]
     fn other_texts_are_refused() {
         for text in [
-            "", " ", "abc", "1 Gi", "1GiB", "1gi", "Gi", "--1", "1.2.3", "1e", "1e1.5", ".", "0x10", "½", "1Gi ", "e3",
-            "1e999", "99999999999999999999", "0.0000000001", "8Ei", "1-2",
+            "",
+            " ",
+            "abc",
+            "1 Gi",
+            "1GiB",
+            "1gi",
+            "Gi",
+            "--1",
+            "1.2.3",
+            "1e",
+            "1e1.5",
+            ".",
+            "0x10",
+            "½",
+            "1Gi ",
+            "e3",
+            "1e999",
+            "99999999999999999999",
+            "0.0000000001",
+            "8Ei",
+            "1-2",
         ] {
             assert!(Quantity::parse(text).is_err(), "{text:?} was taken");
         }

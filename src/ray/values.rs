@@ -4,7 +4,9 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::ops::ControlFlow;
 
-use deserr::{DeserializeError as _, Deserr, ErrorKind, IntoValue, Map as _, Value as Input, ValueKind, ValuePointerRef};
+use deserr::{
+    DeserializeError as _, Deserr, ErrorKind, IntoValue, Map as _, Value as Input, ValueKind, ValuePointerRef,
+};
 use indexmap::IndexMap;
 use serde::{Serialize, Serializer};
 
@@ -53,7 +55,10 @@ key_rules! {
 
 fn check_group_name(name: &str) -> Result<(), Wrong> {
     if name == "headgroup" {
-        return Err(Wrong::new(FaultCode::InvalidName, "`headgroup` is what KubeRay calls the head's own group."));
+        return Err(Wrong::new(
+            FaultCode::InvalidName,
+            "`headgroup` is what KubeRay calls the head's own group.",
+        ));
     }
     check_label_name("a worker group", name)
 }
@@ -67,7 +72,11 @@ fn check_env_name(name: &str) -> Result<(), Wrong> {
 }
 
 fn non_empty(what: &str, text: &str) -> Result<(), Wrong> {
-    if text.is_empty() { Err(Wrong::new(FaultCode::InvalidValue, format!("{what} can't be empty."))) } else { Ok(()) }
+    if text.is_empty() {
+        Err(Wrong::new(FaultCode::InvalidValue, format!("{what} can't be empty.")))
+    } else {
+        Ok(())
+    }
 }
 
 impl<T, R> Keyed<T, R> {
@@ -123,12 +132,19 @@ impl<T: Deserr<Faults>, R: KeyRule> Deserr<Faults> for Keyed<T, R> {
                 },
             }
         }
-        if faults.is_empty() { Ok(Self(read, PhantomData)) } else { Err(Faults(faults)) }
+        if faults.is_empty() {
+            Ok(Self(read, PhantomData))
+        } else {
+            Err(Faults(faults))
+        }
     }
 }
 
 fn wrong_type<V: IntoValue>(actual: Input<V>, wanted: ValueKind, location: ValuePointerRef<'_>) -> Faults {
-    let error = ErrorKind::IncorrectValueKind { actual, accepted: &[wanted] };
+    let error = ErrorKind::IncorrectValueKind {
+        actual,
+        accepted: &[wanted],
+    };
     match Faults::error(None, error, location) {
         ControlFlow::Continue(faults) | ControlFlow::Break(faults) => faults,
     }
@@ -179,7 +195,10 @@ fn check_image(image: &str) -> Result<(), Wrong> {
     if !image.is_empty() && !image.contains(char::is_whitespace) {
         return Ok(());
     }
-    Err(Wrong::new(FaultCode::InvalidValue, "An image's reference is neither empty nor has it spaces."))
+    Err(Wrong::new(
+        FaultCode::InvalidValue,
+        "An image's reference is neither empty nor has it spaces.",
+    ))
 }
 
 fn check_image_tag(tag: &str) -> Result<(), Wrong> {
@@ -187,7 +206,10 @@ fn check_image_tag(tag: &str) -> Result<(), Wrong> {
     if (1..=128).contains(&tag.len()) && tag.bytes().all(inside) && !tag.starts_with(['.', '-']) {
         return Ok(());
     }
-    Err(Wrong::new(FaultCode::InvalidValue, format!("`{tag}` is no version of Ray; write one like `2.52.0`.")))
+    Err(Wrong::new(
+        FaultCode::InvalidValue,
+        format!("`{tag}` is no version of Ray; write one like `2.52.0`."),
+    ))
 }
 
 /// A number of nodes: not negative.
@@ -197,7 +219,8 @@ pub struct Count(pub i32);
 
 impl Deserr<Faults> for Count {
     fn deserialize_from_value<V: IntoValue>(value: Input<V>, location: ValuePointerRef<'_>) -> Result<Self, Faults> {
-        let out_of_range = |message: String| Faults::from(Fault::new(pointer(location), FaultCode::OutOfRange, message));
+        let out_of_range =
+            |message: String| Faults::from(Fault::new(pointer(location), FaultCode::OutOfRange, message));
         match value {
             Input::Integer(count) => i32::try_from(count)
                 .map(Self)
@@ -235,7 +258,10 @@ impl Deserr<Faults> for WholeAmount {
         if quantity.is_whole() {
             return Ok(Self(quantity.as_str().to_owned()));
         }
-        let message = format!("{} is not a whole number, and this can't be divided.", quantity.as_str());
+        let message = format!(
+            "{} is not a whole number, and this can't be divided.",
+            quantity.as_str()
+        );
         Err(Fault::new(pointer(location), FaultCode::OutOfRange, message).into())
     }
 }

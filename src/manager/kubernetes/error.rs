@@ -4,9 +4,9 @@ use std::error::Error as _;
 use std::future::Future;
 use std::time::Duration;
 
+use kube::Error;
 use kube::core::Status;
 use kube::runtime::watcher;
-use kube::Error;
 
 use crate::manager::{Cause, ManagerError};
 
@@ -51,7 +51,10 @@ impl<T> ManagerResultExt<T> for Outcome<T> {
 
 /// Whether the error is an answer of the server, or was found before anything was sent.
 fn was_answered(error: &Error) -> bool {
-    matches!(error, Error::Api(_) | Error::BuildRequest(_) | Error::HttpError(_) | Error::Auth(_))
+    matches!(
+        error,
+        Error::Api(_) | Error::BuildRequest(_) | Error::HttpError(_) | Error::Auth(_)
+    )
 }
 
 /// Whether no connection could be made.
@@ -113,7 +116,10 @@ fn from_status(status: &Status) -> ManagerError {
             message,
             causes: causes
                 .iter()
-                .map(|cause| Cause { field: cause.field.clone(), message: cut(&cause.message) })
+                .map(|cause| Cause {
+                    field: cause.field.clone(),
+                    message: cut(&cause.message),
+                })
                 .collect(),
         },
         (408 | 429 | 500.., _) => ManagerError::Unavailable(message),
@@ -151,7 +157,10 @@ fn chain(error: &Error) -> String {
 }
 
 fn cut(text: &str) -> String {
-    let end = (0..=LONGEST.min(text.len())).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
+    let end = (0..=LONGEST.min(text.len()))
+        .rev()
+        .find(|end| text.is_char_boundary(*end))
+        .unwrap_or(0);
     text.get(..end).unwrap_or_default().to_owned()
 }
 
@@ -198,7 +207,10 @@ mod tests {
     fn a_strict_decoding_error_never_shows_the_object() {
         let answer = json!({"code": 422, "reason": "Invalid",
             "message": "RayCluster.ray.io \"demo\" is invalid: patch: Invalid value: \"{\\\"env\\\":\\\"hunter2\\\"}\": strict decoding error: unknown field \"spec.foo\""});
-        assert_eq!(mapped(answer), ManagerError::FieldNotSupported("unknown field \"spec.foo\"".into()));
+        assert_eq!(
+            mapped(answer),
+            ManagerError::FieldNotSupported("unknown field \"spec.foo\"".into())
+        );
     }
 
     #[test]

@@ -47,11 +47,17 @@ pub async fn backend(options: Options) -> Result<Backend, String> {
 
 async fn config(options: &Options) -> Result<kube::Config, String> {
     let Some(path) = &options.kubeconfig else {
-        return kube::Config::incluster()
-            .map_err(|error| format!("no usable service account in this pod ({error}); name a file with --kubeconfig"));
+        return kube::Config::incluster().map_err(|error| {
+            format!("no usable service account in this pod ({error}); name a file with --kubeconfig")
+        });
     };
     let unusable = |error: &dyn std::fmt::Display| format!("the kubeconfig {} is unusable: {error}", path.display());
     let kubeconfig = Kubeconfig::read_from(path).map_err(|error| unusable(&error))?;
-    let choice = KubeConfigOptions { context: options.context.clone(), ..KubeConfigOptions::default() };
-    kube::Config::from_custom_kubeconfig(kubeconfig, &choice).await.map_err(|error| unusable(&error))
+    let choice = KubeConfigOptions {
+        context: options.context.clone(),
+        ..KubeConfigOptions::default()
+    };
+    kube::Config::from_custom_kubeconfig(kubeconfig, &choice)
+        .await
+        .map_err(|error| unusable(&error))
 }

@@ -1,0 +1,229 @@
+//! From a configuration to a running service, and back down in order.
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use http::Request;
+use hyper::body::Incoming;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Notify, Semaphore};
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+use tower::ServiceExt as _;
+
+use crate::access::Access;
+use crate::cache::Cache;
+use crate::config::{BackendChoice, Config};
+use crate::http::{App, router};
+use crate::manager::{Backend, Scope, kubernetes, memory};
+use crate::operations::{Service, Settings};
+use crate::ray::lens::Defaults;
+
+/// Most bytes of a request's header lines.
+const MAX_HEADER_BYTES: u32 = 64 * 1024;
+/// Most header lines of a request.
+const MAX_HEADERS: usize = 100;
+/// Unacknowledged bytes end a connection after this long.
+const TCP_USER_TIMEOUT: Duration = Duration::from_secs(60);
+/// A peer over HTTP/2 is asked for a sign of life this often, and has this long to give one.
+const HTTP2_KEEP_ALIVE: Duration = Duration::from_secs(20);
+/// A pause where the system refuses another connection for now.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// A service that can be served.
+pub struct Built {
+    /// What handlers have at hand.
+    pub app: Arc<App>,
+    /// The routes.
+    pub router: Router,
+    /// The tasks that feed the cache. None of them ends before the process does; if one does, so must the process.
+    pub tasks: JoinSet<()>,
+}
+
+/// Builds the service that a configuration asks for, and starts what feeds it.
+///
+/// # Errors
+/// A sentence for the person who starts the service.
+pub async fn build(config: Config) -> Result<Built, String> {
+    config.check()?;
+    let backend = backend(&config).await?;
+    let scopes: Vec<_> = match config.namespaces.as_slice() {
+        [] => vec![Scope::All],
+        namespaces => namespaces.iter().cloned().map(Scope::Namespace).collect(),
+    };
+    let (cache, feeds) = Cache::new(&backend, &scopes);
+    let tasks = feeds.into_iter().collect();
+    let access = Access {
+        namespaces: config.namespaces.clone(),
+        default_namespace: config.default_namespace.clone(),
+    };
+    let settings = Settings {
+        defaults: Defaults {
+            ray_version: config.default_ray_version.clone(),
+            head_cpu: config.default_head_cpu.clone(),
+            head_memory: config.default_head_memory.clone(),
+        },
+        max_staleness: Duration::from_secs(config.max_staleness_seconds),
+        heartbeat: Duration::from_secs(config.heartbeat_seconds),
+    };
+    let app = Arc::new(App::new(Service::new(backend, cache, access, settings), config));
+    Ok(Built {
+        router: router(Arc::clone(&app)),
+        app,
+        tasks,
+    })
+}
+
+async fn backend(config: &Config) -> Result<Backend, String> {
+    let in_pod = std::env::var_os("KUBERNETES_SERVICE_HOST").is_some();
+    let kubernetes = match config.backend {
+        BackendChoice::Auto => in_pod,
+        BackendChoice::Kubernetes => true,
+        BackendChoice::Memory => false,
+    };
+    if kubernetes {
+        return kubernetes::backend(kubernetes::Options {
+            kubeconfig: config.kubeconfig.clone(),
+            context: config.context.clone(),
+            call_timeout: Duration::from_secs(config.call_timeout_seconds),
+            watch_timeout_seconds: config.watch_timeout_seconds,
+            watch_backoff_max: Duration::from_secs(config.watch_backoff_max_seconds),
+        })
+        .await;
+    }
+    let namespaces = if config.namespaces.is_empty() {
+        vec![config.default_namespace.clone()]
+    } else {
+        config.namespaces.clone()
+    };
+    Ok(memory::backend(memory::Options {
+        namespaces,
+        pod_start_delay: Duration::from_millis(config.memory_start_milliseconds),
+        pod_stop_delay: Duration::from_millis(config.memory_stop_milliseconds),
+    }))
+}
+
+/// Serves until told to stop, then ends in order: not ready but serving for the shutdown delay; then no new work,
+/// sockets closed with 1001, and the rest under the drain's deadline.
+///
+/// # Errors
+/// A task that must never end has ended.
+pub async fn serve(built: Built, listener: TcpListener, stop: impl Future<Output = ()>) -> Result<(), String> {
+    let Built { app, router, mut tasks } = built;
+    let accepting = tokio::spawn(accept(listener, router, Arc::clone(&app)));
+    let mut failure = None;
+    tokio::select! {
+        () = stop => tracing::info!("told to stop; not ready from now on"),
+        ended = tasks.join_next() => failure = Some(format!("a task that must never end has ended: {ended:?}")),
+    }
+    app.service.drain();
+    if failure.is_none() {
+        tokio::time::sleep(Duration::from_secs(app.config.shutdown_delay_seconds)).await;
+    }
+    tracing::info!("no new work from now on");
+    accepting.abort();
+    app.draining.cancel();
+    app.tracker.close();
+    let limit = Duration::from_secs(app.config.drain_seconds);
+    if timeout(limit, app.tracker.wait()).await.is_err() {
+        tracing::warn!(
+            left = app.tracker.len(),
+            "some connections didn't end in time and are cut"
+        );
+    }
+    failure.map_or(Ok(()), Err)
+}
+
+async fn accept(listener: TcpListener, router: Router, app: Arc<App>) {
+    let slots = Arc::new(Semaphore::new(app.config.max_connections));
+    loop {
+        let Ok(slot) = Arc::clone(&slots).acquire_owned().await else {
+            return;
+        };
+        match listener.accept().await {
+            Ok((stream, peer)) => {
+                let connection = connection(stream, peer, router.clone(), Arc::clone(&app));
+                app.tracker.spawn(async move {
+                    connection.await;
+                    drop(slot);
+                });
+            }
+            // Out of file descriptors, most likely: those that end make room.
+            Err(error) => {
+                tracing::warn!(%error, "a connection couldn't be accepted");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
+}
+
+/// Serves one connection until it ends, or gracefully until it has answered what it was asked when draining begins.
+async fn connection(stream: TcpStream, peer: SocketAddr, router: Router, app: Arc<App>) {
+    if let Err(error) = tune(&stream) {
+        tracing::debug!(%peer, %error, "a connection ended before it began");
+        return;
+    }
+    let header_timeout = Duration::from_secs(app.config.header_timeout_seconds);
+    let mut builder = auto::Builder::new(TokioExecutor::new());
+    builder
+        .http1()
+        .timer(TokioTimer::new())
+        .header_read_timeout(header_timeout)
+        .max_headers(MAX_HEADERS);
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        .enable_connect_protocol()
+        .max_header_list_size(MAX_HEADER_BYTES)
+        .keep_alive_interval(HTTP2_KEEP_ALIVE)
+        .keep_alive_timeout(HTTP2_KEEP_ALIVE);
+
+    // Which protocol it is, is found out without a timer; so the first request has one of ours.
+    let begun = Arc::new(Notify::new());
+    let begin = Arc::clone(&begun);
+    let service = hyper::service::service_fn(move |request: Request<Incoming>| {
+        begin.notify_one();
+        let router = router.clone();
+        async move { Ok::<_, Infallible>(answer(router, request).await) }
+    });
+    let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
+    let mut connection = std::pin::pin!(connection);
+    let result = tokio::select! {
+        biased;
+        result = connection.as_mut() => result,
+        () = app.draining.cancelled() => {
+            connection.as_mut().graceful_shutdown();
+            connection.as_mut().await
+        }
+        () = async {
+            if timeout(header_timeout, begun.notified()).await.is_ok() {
+                std::future::pending::<()>().await;
+            }
+        } => {
+            tracing::debug!(%peer, "a connection that asked nothing was closed");
+            return;
+        }
+    };
+    if let Err(error) = result {
+        tracing::debug!(%peer, error, "a connection ended badly");
+    }
+}
+
+async fn answer(router: Router, request: Request<Incoming>) -> axum::response::Response {
+    match router.oneshot(request.map(Body::new)).await {
+        Ok(response) => response,
+        Err(never) => match never {},
+    }
+}
+
+fn tune(stream: &TcpStream) -> std::io::Result<()> {
+    stream.set_nodelay(true)?;
+    socket2::SockRef::from(stream).set_tcp_user_timeout(Some(TCP_USER_TIMEOUT))
+}

@@ -1,0 +1,177 @@
+//! What handlers take from a request, with our words for what is wrong with it.
+
+use std::sync::Arc;
+
+use axum::extract::{FromRequest, FromRequestParts, Request};
+use bytes::Bytes;
+use http::header::{ACCEPT, CONTENT_TYPE};
+use http::request::Parts;
+use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+
+use super::App;
+use crate::access::Caller;
+use crate::operations::{ApiError, ErrorCode, Selection};
+use crate::ray::fault::{Fault, FaultCode, Faults};
+
+impl FromRequestParts<Arc<App>> for Caller {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, _: &Arc<App>) -> Result<Self, ApiError> {
+        let caller = parts.extensions.get::<Self>().cloned();
+        caller.ok_or_else(|| ApiError::new(ErrorCode::Internal, "Nobody asked who is calling."))
+    }
+}
+
+/// A reference to a cluster, from the path.
+pub(super) struct Reference(pub(super) String);
+
+impl FromRequestParts<Arc<App>> for Reference {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &Arc<App>) -> Result<Self, ApiError> {
+        let path = axum::extract::Path::<String>::from_request_parts(parts, state).await;
+        // Not UTF-8: no cluster can have this name.
+        path.map(|path| Self(path.0))
+            .map_err(|_| ApiError::no_cluster("of this name"))
+    }
+}
+
+/// A JSON body, not longer than is allowed.
+pub(super) struct JsonBody(pub(super) Bytes);
+
+impl FromRequest<Arc<App>> for JsonBody {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, app: &Arc<App>) -> Result<Self, ApiError> {
+        let limit = app.config.max_body_bytes;
+        let media_type = request
+            .headers()
+            .get(CONTENT_TYPE)
+            .and_then(|value| value.to_str().ok())
+            .unwrap_or_default();
+        let essence = media_type.split(';').next().unwrap_or_default().trim();
+        if !essence.eq_ignore_ascii_case("application/json") {
+            let detail = match media_type {
+                "" => "The body's media type is missing.".to_owned(),
+                other => format!("A body of type {other} isn't taken here."),
+            };
+            let error = ApiError::new(ErrorCode::UnsupportedMediaType, detail);
+            return Err(error.hint("Send JSON with the header `Content-Type: application/json` (curl: --json)."));
+        }
+        let body = Limited::new(request.into_body(), limit)
+            .collect()
+            .await
+            .map_err(|error| {
+                if error.is::<LengthLimitError>() {
+                    ApiError::new(ErrorCode::TooLarge, format!("A body has at most {limit} bytes here."))
+                } else {
+                    ApiError::new(ErrorCode::Malformed, "The body ended before it was whole.").cause(error)
+                }
+            })?;
+        Ok(Self(body.to_bytes()))
+    }
+}
+
+/// A request's query parameters: each known, each at most once.
+pub(super) struct Query(Vec<(String, String)>);
+
+impl Query {
+    /// Reads the query; every parameter that isn't known is a fault.
+    pub(super) fn read(parts: &Parts, known: &[&str]) -> Result<Self, ApiError> {
+        let query = parts.uri.query().unwrap_or_default();
+        let given: Vec<(String, String)> = form_urlencoded::parse(query.as_bytes()).into_owned().collect();
+        let mut faults = Vec::new();
+        for (at, (name, _)) in given.iter().enumerate() {
+            let pointer = format!("?{name}");
+            if !known.contains(&name.as_str()) {
+                faults.push(Fault::unknown(pointer, FaultCode::UnknownParameter, name, known));
+            } else if given.iter().take(at).any(|(before, _)| before == name) {
+                faults.push(Fault::new(
+                    pointer,
+                    FaultCode::InvalidParameter,
+                    format!("`{name}` is given twice."),
+                ));
+            }
+        }
+        if faults.is_empty() {
+            Ok(Self(given))
+        } else {
+            Err(Faults(faults).into())
+        }
+    }
+
+    /// The value of a parameter.
+    pub(super) fn get(&self, name: &str) -> Option<&str> {
+        self.0
+            .iter()
+            .find(|(given, _)| given == name)
+            .map(|(_, value)| value.as_str())
+    }
+
+    /// Which clusters are meant.
+    pub(super) fn selection(&self) -> Selection {
+        Selection {
+            namespace: self.get("namespace").map(str::to_owned),
+        }
+    }
+}
+
+/// No query parameter is taken.
+pub(super) struct NoQuery;
+
+impl FromRequestParts<Arc<App>> for NoQuery {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, _: &Arc<App>) -> Result<Self, ApiError> {
+        Query::read(parts, &[]).map(|_| Self)
+    }
+}
+
+/// Whether the client takes an answer of this media type (RFC 9110, section 12.5.1): no `Accept` takes anything, and
+/// the most specific range that names the type decides.
+pub(super) fn accepts(parts: &Parts, media_type: &str) -> bool {
+    let ranges: Vec<_> = parts
+        .headers
+        .get_all(ACCEPT)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .collect();
+    if ranges.is_empty() {
+        return true;
+    }
+    let (main, _) = media_type.split_once('/').unwrap_or((media_type, ""));
+    let specificity = |range: &str| {
+        if range.eq_ignore_ascii_case(media_type) {
+            3
+        } else if range.eq_ignore_ascii_case(&format!("{main}/*")) {
+            2
+        } else {
+            u8::from(range == "*/*")
+        }
+    };
+    let ranges = ranges.iter().flat_map(|value| value.split(','));
+    let named = ranges.map(|range| {
+        let mut parts = range.split(';').map(str::trim);
+        let specificity = specificity(parts.next().unwrap_or_default());
+        let refused = parts.any(|part| {
+            let weight = part.strip_prefix("q=").or_else(|| part.strip_prefix("Q="));
+            weight.is_some_and(|weight| weight.parse::<f32>().is_ok_and(|weight| weight <= 0.0))
+        });
+        (specificity, !refused)
+    });
+    named
+        .filter(|(specificity, _)| *specificity > 0)
+        .max()
+        .is_some_and(|(_, accepted)| accepted)
+}
+
+/// Refuses a request whose client takes no answer of this media type.
+pub(super) fn must_accept(parts: &Parts, media_type: &str) -> Result<(), ApiError> {
+    if accepts(parts, media_type) {
+        return Ok(());
+    }
+    Err(ApiError::new(
+        ErrorCode::NotAcceptable,
+        format!("The answer can be had as {media_type} only."),
+    ))
+}

@@ -1,0 +1,167 @@
+//! What every request passes through, from the outside in.
+
+use std::sync::Arc;
+
+use axum::extract::{MatchedPath, Request, State};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use http::header::{HOST, ORIGIN, UPGRADE};
+use http::uri::Authority;
+use http::{HeaderName, HeaderValue, Method, Uri};
+
+use super::error::render;
+use super::{App, action_of};
+use crate::access::Target;
+use crate::clock;
+use crate::operations::{ApiError, ErrorCode};
+
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+
+/// Longest request id that is taken from a client, in bytes.
+const LONGEST_ID: usize = 128;
+
+/// The id of a request: the client's own if it is printable, else a new one.
+fn request_id(request: &Request) -> String {
+    let given = request.headers().get(REQUEST_ID).and_then(|id| id.to_str().ok());
+    let usable =
+        given.filter(|id| (1..=LONGEST_ID).contains(&id.len()) && id.bytes().all(|byte| byte.is_ascii_graphic()));
+    usable.map_or_else(|| uuid::Uuid::new_v4().to_string(), str::to_owned)
+}
+
+/// Outermost: gives the request an id, its errors their form, and the log a line.
+pub(super) async fn finish(request: Request, next: Next) -> Response {
+    let began = clock::instant();
+    let id = request_id(&request);
+    let method = request.method().clone();
+    let path = request.uri().path().to_owned();
+    let mut response = render(next.run(request).await, &path, &id);
+    if let Ok(id) = HeaderValue::try_from(&id) {
+        response.headers_mut().insert(REQUEST_ID, id);
+    }
+    let status = response.status().as_u16();
+    let milliseconds = clock::instant().saturating_duration_since(began).as_millis();
+    if path == "/health" || path == "/ready" {
+        tracing::debug!(request_id = id, %method, path, status, milliseconds, "answered a probe");
+    } else {
+        tracing::info!(request_id = id, %method, path, status, milliseconds, "answered a request");
+    }
+    response
+}
+
+/// A panic is an answer like any other, and its text is for the log.
+pub(super) fn panicked(panic: Box<dyn std::any::Any + Send>) -> Response {
+    let text = panic
+        .downcast_ref::<String>()
+        .map(String::as_str)
+        .or_else(|| panic.downcast_ref::<&str>().copied());
+    tracing::error!(panic = text.unwrap_or("no text"), "a request's handler panicked");
+    ApiError::new(
+        ErrorCode::Internal,
+        "Something went wrong inside raygate; its log says what, under this request's id.",
+    )
+    .into_response()
+}
+
+/// Without authentication only requests for this host, from pages of this host, are served: a web page elsewhere could
+/// otherwise have its visitor's browser send them (DNS rebinding, cross-site requests and sockets).
+pub(super) async fn same_host(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
+    let Some(host) = authority(&request).filter(|authority| app.is_allowed_host(authority.host())) else {
+        return ApiError::new(
+            ErrorCode::MisdirectedRequest,
+            "This isn't a host that raygate answers for.",
+        )
+        .hint("Use localhost or 127.0.0.1, or have the name allowed with --allowed-host.")
+        .into_response();
+    };
+    let safe = matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
+    let upgrade = request.headers().contains_key(UPGRADE) || request.method() == Method::CONNECT;
+    if (!safe || upgrade)
+        && request
+            .headers()
+            .get_all(ORIGIN)
+            .iter()
+            .any(|origin| !app.is_own_origin(origin, &host))
+    {
+        return ApiError::new(ErrorCode::ForeignOrigin, "Pages of other origins may not do this.").into_response();
+    }
+    next.run(request).await
+}
+
+/// The host that a request is for: of HTTP/2 the `:authority`, of HTTP/1.1 an absolute target's, else exactly one
+/// `Host` (RFC 9112, section 3.2).
+fn authority(request: &Request) -> Option<Authority> {
+    if let Some(authority) = request.uri().authority() {
+        return Some(authority.clone());
+    }
+    let mut hosts = request.headers().get_all(HOST).iter();
+    match (hosts.next(), hosts.next()) {
+        (Some(host), None) => Authority::try_from(host.as_bytes()).ok(),
+        _ => None,
+    }
+}
+
+impl App {
+    fn is_allowed_host(&self, host: &str) -> bool {
+        let host = host.to_ascii_lowercase();
+        matches!(host.as_str(), "localhost" | "127.0.0.1" | "[::1]")
+            || self
+                .config
+                .allowed_hosts
+                .iter()
+                .any(|allowed| allowed.eq_ignore_ascii_case(&host))
+    }
+
+    /// Whether an `Origin` is the very authority that is asked, or a host that is allowed by name.
+    fn is_own_origin(&self, origin: &HeaderValue, host: &Authority) -> bool {
+        let origin = origin.to_str().ok().and_then(|origin| origin.parse::<Uri>().ok());
+        let Some(origin) = origin.and_then(|origin| origin.authority().cloned()) else {
+            return false;
+        };
+        let allowed = self
+            .config
+            .allowed_hosts
+            .iter()
+            .any(|allowed| allowed.eq_ignore_ascii_case(origin.host()));
+        allowed || origin.as_str().eq_ignore_ascii_case(host.as_str())
+    }
+}
+
+/// Who is calling and whether they may: fails closed for a route without an action. Handlers find the caller in the
+/// request's extensions.
+pub(super) async fn gate(State(app): State<Arc<App>>, mut request: Request, next: Next) -> Response {
+    let path = request
+        .extensions()
+        .get::<MatchedPath>()
+        .map(|path| path.as_str().to_owned())
+        .unwrap_or_default();
+    let Some(action) = action_of(request.method(), &path) else {
+        // The method isn't one of the route's, which answers 405 itself; or nobody gave the route an action.
+        return if super::is_route(&path) {
+            next.run(request).await
+        } else {
+            ApiError::new(ErrorCode::Internal, "This route has no action.")
+                .cause(path)
+                .into_response()
+        };
+    };
+    let caller = app.service.access.anonymous();
+    if let Err(denied) = app.service.access.authorize(&caller, action, Target::Service) {
+        return ApiError::from(denied).into_response();
+    }
+    request.extensions_mut().insert(caller);
+    next.run(request).await
+}
+
+/// The deadline of everything but what streams after its head.
+pub(super) async fn deadline(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
+    let limit = std::time::Duration::from_secs(app.config.request_timeout_seconds);
+    match tokio::time::timeout(limit, next.run(request)).await {
+        Ok(response) => response,
+        Err(_) => ApiError::new(
+            ErrorCode::Timeout,
+            format!("The request wasn't done within {} s.", limit.as_secs()),
+        )
+        .retry()
+        .into_response(),
+    }
+}

@@ -1,0 +1,150 @@
+//! Every route of the service, the layers in order, and what answers where there is no route.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::middleware::{from_fn, from_fn_with_state};
+use axum::routing::{connect, get};
+use bytes::Bytes;
+use http::Method;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tower::ServiceBuilder;
+use tower_http::catch_panic::CatchPanicLayer;
+use utoipa::OpenApi;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use crate::access::Action;
+use crate::config::Config;
+use crate::operations::Service;
+
+mod clusters;
+mod docs;
+mod error;
+mod extract;
+mod health;
+mod middleware;
+mod watch;
+
+pub use error::{Problem, status};
+
+/// What every handler has at hand.
+pub struct App {
+    /// What the service does.
+    pub service: Service,
+    /// What it is set to.
+    pub config: Config,
+    /// Cancelled when streams must end.
+    pub draining: CancellationToken,
+    /// Counts what must end before the process does.
+    pub tracker: TaskTracker,
+    openapi: Bytes,
+    swagger: Arc<utoipa_swagger_ui::Config<'static>>,
+}
+
+impl App {
+    /// An application around the service.
+    #[must_use]
+    pub fn new(service: Service, config: Config) -> Self {
+        let openapi = openapi().to_json().map(Bytes::from).unwrap_or_default();
+        Self {
+            service,
+            config,
+            draining: CancellationToken::new(),
+            tracker: TaskTracker::new(),
+            openapi,
+            // Relative to the page, so that a proxy may serve it under any path.
+            swagger: Arc::new(utoipa_swagger_ui::Config::from("../openapi.json").use_base_layout()),
+        }
+    }
+}
+
+#[derive(OpenApi)]
+#[openapi(
+    info(title = "raygate", description = "Ray clusters over plain HTTP."),
+    servers((url = ".", description = "This service, wherever it is mounted")),
+    tags(
+        (name = "clusters", description = "Create, read and delete Ray clusters."),
+        (name = "watch", description = "Follow them as they change."),
+        (name = "service", description = "The service itself."),
+    ),
+)]
+struct Description;
+
+/// The action of every route: method, path, action. A request whose route isn't here is refused.
+pub const ACTIONS: &[(Method, &str, Action)] = &[
+    (Method::GET, "/clusters", Action::ListClusters),
+    (Method::POST, "/clusters", Action::CreateCluster),
+    (Method::GET, "/clusters/{ref}", Action::ReadCluster),
+    (Method::DELETE, "/clusters/{ref}", Action::DeleteCluster),
+    (Method::GET, "/clusters/{ref}/manifest", Action::ReadManifest),
+    (Method::GET, "/clusters/{ref}/watch", Action::WatchCluster),
+    (Method::GET, "/watch", Action::WatchClusters),
+    (Method::GET, "/health", Action::Probe),
+    (Method::GET, "/ready", Action::Probe),
+    (Method::GET, "/version", Action::Probe),
+    (Method::GET, "/openapi.json", Action::ReadDocs),
+    (Method::GET, "/", Action::ReadDocs),
+    (Method::GET, "/docs", Action::ReadDocs),
+    (Method::GET, "/docs/", Action::ReadDocs),
+    (Method::GET, "/docs/{*file}", Action::ReadDocs),
+];
+
+/// The action of a request. `HEAD` is a `GET`; a WebSocket over HTTP/2 comes as `CONNECT` (RFC 8441).
+fn action_of(method: &Method, path: &str) -> Option<Action> {
+    let method = if matches!(*method, Method::HEAD | Method::CONNECT) {
+        &Method::GET
+    } else {
+        method
+    };
+    ACTIONS
+        .iter()
+        .find(|(of, at, _)| of == method && *at == path)
+        .map(|(_, _, action)| *action)
+}
+
+fn is_route(path: &str) -> bool {
+    ACTIONS.iter().any(|(_, at, _)| *at == path)
+}
+
+fn routes() -> OpenApiRouter<Arc<App>> {
+    OpenApiRouter::with_openapi(Description::openapi())
+        .routes(routes!(clusters::list_clusters, clusters::create_cluster))
+        .routes(routes!(clusters::get_cluster, clusters::delete_cluster))
+        .routes(routes!(clusters::get_cluster_manifest))
+        .routes(routes!(watch::watch_cluster))
+        .routes(routes!(watch::watch_clusters))
+        // A WebSocket over HTTP/2 (RFC 8441).
+        .route("/clusters/{ref}/watch", connect(watch::watch_cluster))
+        .route("/watch", connect(watch::watch_clusters))
+        .routes(routes!(health::get_health))
+        .routes(routes!(health::get_ready))
+        .routes(routes!(health::get_version))
+        .routes(routes!(docs::get_openapi))
+}
+
+/// The description of this API.
+#[must_use]
+pub fn openapi() -> utoipa::openapi::OpenApi {
+    routes().split_for_parts().1
+}
+
+/// The whole service as one router.
+pub fn router(app: Arc<App>) -> Router {
+    let (documented, _) = routes().split_for_parts();
+    documented
+        .route("/", get(docs::get_root))
+        .route("/docs", get(docs::get_docs_redirect))
+        .route("/docs/", get(docs::get_docs))
+        .route("/docs/{*file}", get(docs::get_docs_file))
+        .route_layer(from_fn_with_state(Arc::clone(&app), middleware::gate))
+        .layer(
+            ServiceBuilder::new()
+                .layer(from_fn(middleware::finish))
+                .layer(CatchPanicLayer::custom(middleware::panicked))
+                .layer(from_fn_with_state(Arc::clone(&app), middleware::same_host))
+                .layer(from_fn_with_state(Arc::clone(&app), middleware::deadline)),
+        )
+        .with_state(app)
+}

@@ -1,0 +1,221 @@
+//! `/watch` and `/clusters/{ref}/watch`: one sequence of frames, as a WebSocket or as lines of JSON.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::extract::ws::{CloseFrame, Message, Utf8Bytes, WebSocket, WebSocketUpgrade, close_code};
+use axum::extract::{FromRequestParts as _, State};
+use axum::response::{IntoResponse, Response};
+use bytes::{Bytes, BytesMut};
+use futures::stream;
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, UPGRADE};
+use http::request::Parts;
+use http::{HeaderName, HeaderValue, Method};
+
+use super::App;
+use super::error::Problem;
+use super::extract::{NoQuery, Query, Reference, must_accept};
+use crate::access::Caller;
+use crate::clock;
+use crate::operations::{ApiError, ErrorCode};
+use crate::stream::{Event, Subscription};
+
+const NDJSON: &str = "application/x-ndjson";
+
+/// The subprotocol that a client may name, and is then echoed.
+const SUBPROTOCOL: &str = "raygate.v1";
+
+/// Largest message that a watcher may send: it has nothing to say.
+const MAX_MESSAGE: usize = 4096;
+
+/// Follow the changes of clusters.
+///
+/// One `ADDED` per cluster, then `SYNCED`, then changes as they happen, and heartbeats. A WebSocket where the request
+/// asks for the upgrade, else one JSON object a line (`curl -N`).
+#[utoipa::path(get, path = "/watch", operation_id = "watch_clusters", tag = "watch",
+    params(("namespace" = Option<String>, Query, description = "A namespace; `*` for all that you may see; left out it is your default namespace.")),
+    responses(
+        (status = 101, description = "A WebSocket: one event per text message."),
+        (status = 200, description = "One event per line.", body = Event, content_type = "application/x-ndjson"),
+        (status = "4XX", description = "A problem.", body = Problem, content_type = "application/problem+json"),
+        (status = "5XX", description = "A problem.", body = Problem, content_type = "application/problem+json"),
+    ))]
+pub(super) async fn watch_clusters(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    mut parts: Parts,
+) -> Result<Response, ApiError> {
+    let query = Query::read(&parts, &["namespace"])?;
+    let transport = Transport::choose(&mut parts, &app).await?;
+    Ok(transport.serve(app.service.watch(&caller, &query.selection())?, &app))
+}
+
+/// Follow the changes of one cluster.
+///
+/// Ends after its deletion.
+#[utoipa::path(get, path = "/clusters/{ref}/watch", operation_id = "watch_cluster", tag = "watch",
+    params(("ref" = String, Path, description = "`name`, in your default namespace, or `name.namespace`.")),
+    responses(
+        (status = 101, description = "A WebSocket: one event per text message."),
+        (status = 200, description = "One event per line.", body = Event, content_type = "application/x-ndjson"),
+        (status = "4XX", description = "A problem.", body = Problem, content_type = "application/problem+json"),
+        (status = "5XX", description = "A problem.", body = Problem, content_type = "application/problem+json"),
+    ))]
+pub(super) async fn watch_cluster(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Reference(reference): Reference,
+    _: NoQuery,
+    mut parts: Parts,
+) -> Result<Response, ApiError> {
+    let transport = Transport::choose(&mut parts, &app).await?;
+    Ok(transport.serve(app.service.watch_one(&caller, &reference)?, &app))
+}
+
+enum Transport {
+    WebSocket(Box<WebSocketUpgrade>),
+    Lines,
+}
+
+impl Transport {
+    /// Failures before the upgrade are answers like any other.
+    async fn choose(parts: &mut Parts, app: &Arc<App>) -> Result<Self, ApiError> {
+        if app.draining.is_cancelled() {
+            return Err(ApiError::new(ErrorCode::Draining, "This process is ending; connect again.").retry());
+        }
+        if !parts.headers.contains_key(UPGRADE) && parts.method != Method::CONNECT {
+            must_accept(parts, NDJSON)?;
+            return Ok(Self::Lines);
+        }
+        let upgrade = WebSocketUpgrade::from_request_parts(parts, app)
+            .await
+            .map_err(|rejection| ApiError::new(ErrorCode::Malformed, format!("No WebSocket: {rejection}")))?;
+        Ok(Self::WebSocket(Box::new(upgrade)))
+    }
+
+    fn serve(self, subscription: Subscription, app: &Arc<App>) -> Response {
+        let app = Arc::clone(app);
+        match self {
+            Self::Lines => lines(subscription, app),
+            // Buffers of axum's default size cost 135 KB a connection, these 4 KB.
+            Self::WebSocket(upgrade) => upgrade
+                .protocols([SUBPROTOCOL])
+                .read_buffer_size(512)
+                .write_buffer_size(0)
+                .max_message_size(MAX_MESSAGE)
+                .max_frame_size(MAX_MESSAGE)
+                .on_upgrade(move |socket| async move {
+                    let _alive = app.tracker.token();
+                    let peer_timeout = Duration::from_secs(app.config.peer_timeout_seconds);
+                    serve_socket(socket, subscription, &app, peer_timeout).await;
+                }),
+        }
+    }
+}
+
+/// Why a socket is closed.
+enum Close {
+    Done,
+    Draining,
+    TooSlow,
+    /// The peer has gone or says nothing any more: there is nobody to tell.
+    Gone,
+}
+
+async fn serve_socket(mut socket: WebSocket, subscription: Subscription, app: &App, peer_timeout: Duration) {
+    let close = converse(&mut socket, subscription, app, peer_timeout).await;
+    let (code, reason) = match close {
+        Close::Done => (close_code::NORMAL, "the cluster is gone"),
+        Close::Draining => (close_code::AWAY, "this process is ending; connect again"),
+        Close::TooSlow => (4008, "too slow"),
+        Close::Gone => return,
+    };
+    let farewell = async {
+        let frame = CloseFrame {
+            code,
+            reason: Utf8Bytes::from_static(reason),
+        };
+        socket.send(Message::Close(Some(frame))).await.ok()?;
+        // The peer's own close ends it (RFC 6455, section 7.1.1).
+        while let Some(Ok(_)) = socket.recv().await {}
+        Some(())
+    };
+    // A peer that doesn't answer the close has been told all the same.
+    let _ = tokio::time::timeout(Duration::from_secs(2).min(peer_timeout), farewell).await;
+}
+
+async fn converse(socket: &mut WebSocket, mut subscription: Subscription, app: &App, peer_timeout: Duration) -> Close {
+    let ping_every = peer_timeout / 3;
+    let mut next_ping = clock::timer() + ping_every;
+    let mut last_heard = clock::timer();
+    loop {
+        let message = tokio::select! {
+            biased;
+            () = app.draining.cancelled() => return Close::Draining,
+            received = socket.recv() => match received {
+                Some(Ok(Message::Close(_)) | Err(_)) | None => return Close::Gone,
+                Some(Ok(Message::Text(_) | Message::Binary(_) | Message::Ping(_) | Message::Pong(_))) => {
+                    last_heard = clock::timer();
+                    continue;
+                }
+            },
+            () = tokio::time::sleep_until(next_ping) => {
+                if clock::timer().saturating_duration_since(last_heard) > peer_timeout {
+                    return Close::Gone;
+                }
+                next_ping = clock::timer() + ping_every;
+                Message::Ping(Bytes::new())
+            }
+            frame = subscription.next() => match frame {
+                Some(frame) => text(frame),
+                None => return Close::Done,
+            },
+        };
+        match tokio::time::timeout(peer_timeout, socket.send(message)).await {
+            Ok(Ok(())) => {}
+            Ok(Err(_)) => return Close::Gone,
+            Err(_) => return Close::TooSlow,
+        }
+    }
+}
+
+/// A frame as a text message. Frames are JSON, so they are UTF-8.
+fn text(frame: Bytes) -> Message {
+    match Utf8Bytes::try_from(frame) {
+        Ok(text) => Message::Text(text),
+        Err(error) => {
+            tracing::error!(%error, "a frame that is not UTF-8");
+            Message::Ping(Bytes::new())
+        }
+    }
+}
+
+fn lines(subscription: Subscription, app: Arc<App>) -> Response {
+    let alive = app.tracker.token();
+    let lines = stream::unfold(
+        (subscription, app, alive),
+        |(mut subscription, app, alive)| async move {
+            let frame = tokio::select! {
+                biased;
+                () = app.draining.cancelled() => None,
+                frame = subscription.next() => frame,
+            };
+            let mut line = BytesMut::from(frame?.as_ref());
+            line.extend_from_slice(b"\n");
+            Some((
+                Ok::<_, std::convert::Infallible>(line.freeze()),
+                (subscription, app, alive),
+            ))
+        },
+    );
+    let headers = [
+        (CONTENT_TYPE, HeaderValue::from_static(NDJSON)),
+        (CACHE_CONTROL, HeaderValue::from_static("no-store, no-transform")),
+        (
+            HeaderName::from_static("x-accel-buffering"),
+            HeaderValue::from_static("no"),
+        ),
+    ];
+    (headers, Body::from_stream(lines)).into_response()
+}
