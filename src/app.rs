@@ -54,11 +54,17 @@ pub struct Built {
 pub async fn build(config: Config) -> Result<Built, String> {
     config.check()?;
     let backend = backend(&config).await?;
+    Ok(assemble(config, &backend))
+}
+
+/// Builds the service over a backend, and starts what feeds it.
+#[must_use]
+pub fn assemble(config: Config, backend: &Backend) -> Built {
     let scopes: Vec<_> = match config.namespaces.as_slice() {
         [] => vec![Scope::All],
         namespaces => namespaces.iter().cloned().map(Scope::Namespace).collect(),
     };
-    let (cache, feeds) = Cache::new(&backend, &scopes);
+    let (cache, feeds) = Cache::new(backend, &scopes);
     let tasks = feeds.into_iter().collect();
     let access = Access {
         namespaces: config.namespaces.clone(),
@@ -73,12 +79,12 @@ pub async fn build(config: Config) -> Result<Built, String> {
         max_staleness: Duration::from_secs(config.max_staleness_seconds),
         heartbeat: Duration::from_secs(config.heartbeat_seconds),
     };
-    let app = Arc::new(App::new(Service::new(backend, cache, access, settings), config));
-    Ok(Built {
+    let app = Arc::new(App::new(Service::new(backend.clone(), cache, access, settings), config));
+    Built {
         router: router(Arc::clone(&app)),
         app,
         tasks,
-    })
+    }
 }
 
 async fn backend(config: &Config) -> Result<Backend, String> {

@@ -14,13 +14,13 @@ use std::error::Error;
 
 use raygate::manager::Backend;
 
-mod deletes;
+pub(crate) mod deletes;
 mod follow;
-mod life;
-mod objects;
+pub(crate) mod life;
+pub(crate) mod objects;
 mod samples;
-mod watches;
-mod writes;
+pub(crate) mod watches;
+pub(crate) mod writes;
 
 /// What a promise answers: nothing, or how it was broken.
 pub(crate) type Outcome<T = ()> = Result<T, Box<dyn Error + Send + Sync>>;

@@ -1,0 +1,156 @@
+//! Tests on the real control plane that `tests/run` starts. Each has namespaces of its own.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{Namespace, Pod, Service};
+use kube::api::{Api, DynamicObject, ListParams, PostParams};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::core::{ApiResource, GroupVersionKind};
+use raygate::manager::kubernetes::{Options, backend};
+use serde_json::{Value, json};
+
+use crate::contract::{Ground, Outcome};
+use crate::support::{Raygate, eventually};
+
+mod outage;
+mod story;
+
+/// Where the control plane is.
+pub(super) fn kubeconfig() -> Outcome<PathBuf> {
+    let path = std::env::var_os("RAYGATE_BED_KUBECONFIG");
+    path.map(PathBuf::from)
+        .ok_or_else(|| "RAYGATE_BED_KUBECONFIG is not set: tests/run does it".into())
+}
+
+/// The control plane, without raygate in between.
+#[derive(Clone)]
+pub(super) struct Bed {
+    pub(super) client: kube::Client,
+    pub(super) namespace: String,
+}
+
+impl Bed {
+    /// The control plane and a new namespace on it.
+    pub(super) async fn new(subject: &str) -> Outcome<Self> {
+        let config = Kubeconfig::read_from(kubeconfig()?)?;
+        let config = kube::Config::from_custom_kubeconfig(config, &KubeConfigOptions::default()).await?;
+        let client = kube::Client::try_from(config)?;
+        let namespace = fresh(&client, subject).await?;
+        Ok(Self { client, namespace })
+    }
+
+    /// Where the apiserver listens.
+    pub(super) async fn address() -> Outcome<SocketAddr> {
+        let config = Kubeconfig::read_from(kubeconfig()?)?;
+        let config = kube::Config::from_custom_kubeconfig(config, &KubeConfigOptions::default()).await?;
+        let url = config.cluster_url;
+        Ok(format!("{}:{}", url.host().ok_or("no host")?, url.port_u16().ok_or("no port")?).parse()?)
+    }
+
+    /// raygate over this control plane, with the namespace as everybody's default.
+    pub(super) async fn raygate(&self, arguments: &[&str]) -> Outcome<Raygate> {
+        let kubeconfig = kubeconfig()?;
+        let kubeconfig = kubeconfig.to_str().ok_or("a strange path")?;
+        let given = [
+            "--backend",
+            "kubernetes",
+            "--kubeconfig",
+            kubeconfig,
+            "--default-namespace",
+            &self.namespace,
+        ];
+        let raygate = Raygate::start(&[&given, arguments].concat()).await?;
+        raygate.ready().await?;
+        Ok(raygate)
+    }
+
+    /// RayClusters by a client that knows nothing of our types.
+    pub(super) fn clusters(&self) -> Api<DynamicObject> {
+        let kind = ApiResource::from_gvk(&GroupVersionKind::gvk("ray.io", "v1", "RayCluster"));
+        Api::namespaced_with(self.client.clone(), &self.namespace, &kind)
+    }
+
+    /// Runs the real kubectl in the namespace.
+    pub(super) async fn kubectl(&self, arguments: &[&str], input: &str) -> Outcome<String> {
+        use tokio::io::AsyncWriteExt as _;
+        let kubectl = std::env::var_os("RAYGATE_BED_KUBECTL").ok_or("RAYGATE_BED_KUBECTL is not set")?;
+        let mut command = tokio::process::Command::new(kubectl);
+        command
+            .arg("--kubeconfig")
+            .arg(kubeconfig()?)
+            .args(["-n", &self.namespace])
+            .args(arguments);
+        command
+            .stdin(std::process::Stdio::piped())
+            .stdout(std::process::Stdio::piped());
+        command.stderr(std::process::Stdio::piped()).kill_on_drop(true);
+        let mut child = command.spawn()?;
+        let mut stdin = child.stdin.take().ok_or("no input")?;
+        stdin.write_all(input.as_bytes()).await?;
+        drop(stdin);
+        let output = child.wait_with_output().await?;
+        if !output.status.success() {
+            return Err(String::from_utf8_lossy(&output.stderr).into_owned().into());
+        }
+        Ok(String::from_utf8(output.stdout)?)
+    }
+
+    /// The sum of the samples of one of the apiserver's metrics whose labels contain all of these.
+    pub(super) async fn metric(&self, name: &str, labels: &[&str]) -> Outcome<f64> {
+        let request = http::Request::get("/metrics").body(Vec::new())?;
+        let text = self.client.request_text(request).await?;
+        let samples = text.lines().filter(|line| {
+            line.strip_prefix(name).is_some_and(|rest| rest.starts_with('{'))
+                && labels.iter().all(|label| line.contains(label))
+        });
+        let values = samples.map(|line| line.rsplit(' ').next().unwrap_or_default().parse::<f64>());
+        Ok(values.sum::<Result<f64, _>>()?)
+    }
+}
+
+/// A new namespace.
+async fn fresh(client: &kube::Client, subject: &str) -> Outcome<String> {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let name = format!(
+        "{subject}-{}-{}",
+        std::process::id(),
+        COUNT.fetch_add(1, Ordering::Relaxed)
+    );
+    let namespace: Namespace = serde_json::from_value(json!({"metadata": {"name": name}}))?;
+    Api::<Namespace>::all(client.clone())
+        .create(&PostParams::default(), &namespace)
+        .await?;
+    // The default service account comes a moment later; pods can't be made before.
+    let accounts: Api<k8s_openapi::api::core::v1::ServiceAccount> = Api::namespaced(client.clone(), &name);
+    eventually("the namespace has its service account", async || {
+        Ok(accounts.get_opt("default").await?)
+    })
+    .await?;
+    Ok(name)
+}
+
+mod contract {
+    use super::{Bed, Duration, Ground, Options, Outcome, backend, fresh, kubeconfig};
+
+    async fn ground() -> Outcome<Ground> {
+        let bed = Bed::new("contract").await?;
+        let elsewhere = fresh(&bed.client, "elsewhere").await?;
+        let options = Options {
+            kubeconfig: Some(kubeconfig()?),
+            context: None,
+            call_timeout: Duration::from_secs(30),
+            watch_timeout_seconds: 25,
+            watch_backoff_max: Duration::from_secs(1),
+        };
+        Ok(Ground {
+            backend: backend(options).await?,
+            namespace: bed.namespace,
+            elsewhere,
+        })
+    }
+
+    promises!(ground, #[ignore = "needs the control plane that tests/run starts"]);
+}
