@@ -31,7 +31,7 @@ const MAX_HEADER_BYTES: u32 = 64 * 1024;
 /// Most header lines of a request.
 const MAX_HEADERS: usize = 100;
 /// Unacknowledged bytes end a connection after this long.
-const TCP_USER_TIMEOUT: Duration = Duration::from_secs(60);
+const TCP_USER_TIMEOUT: Duration = Duration::from_mins(1);
 /// A peer over HTTP/2 is asked for a sign of life this often, and has this long to give one.
 const HTTP2_KEEP_ALIVE: Duration = Duration::from_secs(20);
 /// A pause where the system refuses another connection for now.
@@ -66,10 +66,7 @@ pub fn assemble(config: Config, backend: &Backend) -> Built {
     };
     let (cache, feeds) = Cache::new(backend, &scopes);
     let tasks = feeds.into_iter().collect();
-    let access = Access {
-        namespaces: config.namespaces.clone(),
-        default_namespace: config.default_namespace.clone(),
-    };
+    let access = Access { namespaces: config.namespaces.clone(), default_namespace: config.default_namespace.clone() };
     let settings = Settings {
         defaults: Defaults {
             ray_version: config.default_ray_version.clone(),
@@ -80,11 +77,7 @@ pub fn assemble(config: Config, backend: &Backend) -> Built {
         heartbeat: Duration::from_secs(config.heartbeat_seconds),
     };
     let app = Arc::new(App::new(Service::new(backend.clone(), cache, access, settings), config));
-    Built {
-        router: router(Arc::clone(&app)),
-        app,
-        tasks,
-    }
+    Built { router: router(Arc::clone(&app)), app, tasks }
 }
 
 async fn backend(config: &Config) -> Result<Backend, String> {
@@ -104,11 +97,8 @@ async fn backend(config: &Config) -> Result<Backend, String> {
         })
         .await;
     }
-    let namespaces = if config.namespaces.is_empty() {
-        vec![config.default_namespace.clone()]
-    } else {
-        config.namespaces.clone()
-    };
+    let namespaces =
+        if config.namespaces.is_empty() { vec![config.default_namespace.clone()] } else { config.namespaces.clone() };
     Ok(memory::backend(memory::Options {
         namespaces,
         pod_start_delay: Duration::from_millis(config.memory_start_milliseconds),
@@ -139,10 +129,7 @@ pub async fn serve(built: Built, listener: TcpListener, stop: impl Future<Output
     app.tracker.close();
     let limit = Duration::from_secs(app.config.drain_seconds);
     if timeout(limit, app.tracker.wait()).await.is_err() {
-        tracing::warn!(
-            left = app.tracker.len(),
-            "some connections didn't end in time and are cut"
-        );
+        tracing::warn!(left = app.tracker.len(), "some connections didn't end in time and are cut");
     }
     failure.map_or(Ok(()), Err)
 }
@@ -178,11 +165,7 @@ async fn connection(stream: TcpStream, peer: SocketAddr, router: Router, app: Ar
     }
     let header_timeout = Duration::from_secs(app.config.header_timeout_seconds);
     let mut builder = auto::Builder::new(TokioExecutor::new());
-    builder
-        .http1()
-        .timer(TokioTimer::new())
-        .header_read_timeout(header_timeout)
-        .max_headers(MAX_HEADERS);
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(header_timeout).max_headers(MAX_HEADERS);
     builder
         .http2()
         .timer(TokioTimer::new())
@@ -193,9 +176,9 @@ async fn connection(stream: TcpStream, peer: SocketAddr, router: Router, app: Ar
 
     // Which protocol it is, is found out without a timer; so the first request has one of ours.
     let begun = Arc::new(Notify::new());
-    let begin = Arc::clone(&begun);
+    let first = Arc::clone(&begun);
     let service = hyper::service::service_fn(move |request: Request<Incoming>| {
-        begin.notify_one();
+        first.notify_one();
         let router = router.clone();
         async move { Ok::<_, Infallible>(answer(router, request).await) }
     });

@@ -43,12 +43,7 @@ impl Command {
 #[derive(Debug, Clone, clap::Args)]
 pub struct Config {
     /// Address to listen on; port 0 picks one.
-    #[arg(
-        long,
-        env = "RAYGATE_LISTEN",
-        default_value = "127.0.0.1:8080",
-        value_name = "ADDRESS"
-    )]
+    #[arg(long, env = "RAYGATE_LISTEN", default_value = "127.0.0.1:8080", value_name = "ADDRESS")]
     pub listen: SocketAddr,
 
     /// What runs the clusters; `auto` is `kubernetes` inside a pod, else `memory`.
@@ -72,12 +67,7 @@ pub struct Config {
     pub default_namespace: String,
 
     /// Ray's version where a document names none.
-    #[arg(
-        long,
-        env = "RAYGATE_DEFAULT_RAY_VERSION",
-        default_value = "2.52.0",
-        value_name = "VERSION"
-    )]
+    #[arg(long, env = "RAYGATE_DEFAULT_RAY_VERSION", default_value = "2.52.0", value_name = "VERSION")]
     pub default_ray_version: String,
 
     /// CPUs of a head where the document names none.
@@ -89,12 +79,7 @@ pub struct Config {
     pub default_head_memory: String,
 
     /// A `Host` to answer beside localhost, 127.0.0.1 and [::1] (repeatable).
-    #[arg(
-        long = "allowed-host",
-        env = "RAYGATE_ALLOWED_HOST",
-        value_delimiter = ',',
-        value_name = "HOST"
-    )]
+    #[arg(long = "allowed-host", env = "RAYGATE_ALLOWED_HOST", value_delimiter = ',', value_name = "HOST")]
     pub allowed_hosts: Vec<String>,
 
     /// Serve everybody who can reach an address that isn't loopback.
@@ -142,12 +127,7 @@ pub struct Config {
     pub header_timeout_seconds: u64,
 
     /// On SIGTERM: how long to go on serving, not ready, so that load balancers turn away.
-    #[arg(
-        long,
-        env = "RAYGATE_SHUTDOWN_DELAY_SECONDS",
-        default_value_t = 5,
-        value_name = "SECONDS"
-    )]
+    #[arg(long, env = "RAYGATE_SHUTDOWN_DELAY_SECONDS", default_value_t = 5, value_name = "SECONDS")]
     pub shutdown_delay_seconds: u64,
 
     /// After that: how long what is under way may take to end.
@@ -155,21 +135,11 @@ pub struct Config {
     pub drain_seconds: u64,
 
     /// Backend `memory`: how long a node takes to become ready.
-    #[arg(
-        long,
-        env = "RAYGATE_MEMORY_START_MILLISECONDS",
-        default_value_t = 2000,
-        value_name = "MILLISECONDS"
-    )]
+    #[arg(long, env = "RAYGATE_MEMORY_START_MILLISECONDS", default_value_t = 2000, value_name = "MILLISECONDS")]
     pub memory_start_milliseconds: u64,
 
     /// Backend `memory`: how long a node takes to end.
-    #[arg(
-        long,
-        env = "RAYGATE_MEMORY_STOP_MILLISECONDS",
-        default_value_t = 1000,
-        value_name = "MILLISECONDS"
-    )]
+    #[arg(long, env = "RAYGATE_MEMORY_STOP_MILLISECONDS", default_value_t = 1000, value_name = "MILLISECONDS")]
     pub memory_stop_milliseconds: u64,
 
     /// How logs are written to standard error.
@@ -222,21 +192,14 @@ impl Config {
 }
 
 fn namespace(text: &str) -> Result<String, String> {
-    check_label_name("a namespace", text)
-        .map(|()| text.to_owned())
-        .map_err(|wrong| wrong.message)
+    check_label_name("a namespace", text).map(|()| text.to_owned()).map_err(|wrong| wrong.message)
 }
 
 fn quantity(text: &str) -> Result<String, String> {
-    Quantity::parse(text)
-        .map(|quantity| quantity.as_str().to_owned())
-        .map_err(|wrong| wrong.message)
+    Quantity::parse(text).map(|quantity| quantity.as_str().to_owned()).map_err(|wrong| wrong.message)
 }
 
 fn connections(text: &str) -> Result<usize, String> {
     let most = tokio::sync::Semaphore::MAX_PERMITS;
-    text.parse()
-        .ok()
-        .filter(|count| (1..=most).contains(count))
-        .ok_or_else(|| format!("a number from 1 to {most}"))
+    text.parse().ok().filter(|count| (1..=most).contains(count)).ok_or_else(|| format!("a number from 1 to {most}"))
 }

@@ -57,7 +57,5 @@ async fn run(config: Config) -> Result<(), (u8, String)> {
             std::process::exit(1);
         });
     };
-    app::serve(built, listener, stop)
-        .await
-        .map_err(|sentence| (1, sentence))
+    app::serve(built, listener, stop).await.map_err(|sentence| (1, sentence))
 }

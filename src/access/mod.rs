@@ -65,10 +65,7 @@ impl Access {
     /// Who is calling, without authentication: everybody is the same.
     #[must_use]
     pub fn anonymous(&self) -> Caller {
-        Caller {
-            name: "anonymous".into(),
-            default_namespace: self.default_namespace.clone(),
-        }
+        Caller { name: "anonymous".into(), default_namespace: self.default_namespace.clone() }
     }
 
     /// Whether the caller may do this to that.

@@ -16,6 +16,8 @@ use crate::ray::name::ClusterKey;
 
 mod entry;
 mod picture;
+#[cfg(test)]
+mod tests;
 
 pub use entry::Entry;
 use picture::Picture;
@@ -80,22 +82,11 @@ impl Cache {
             opened.push((scope.clone(), clusters, clusters_synced, nodes, nodes_synced));
         }
         let epoch = uuid::Uuid::new_v4().simple().to_string();
-        let cache = Arc::new(Self {
-            picture: RwLock::default(),
-            changed,
-            feeds,
-            epoch,
-        });
+        let cache = Arc::new(Self { picture: RwLock::default(), changed, feeds, epoch });
         let mut tasks: Vec<BoxFuture<'static, ()>> = Vec::new();
         for (scope, clusters, clusters_synced, nodes, nodes_synced) in opened {
             let manager = Arc::clone(&backend.clusters);
-            tasks.push(Box::pin(feed_clusters(
-                Arc::clone(&cache),
-                manager,
-                scope.clone(),
-                clusters,
-                clusters_synced,
-            )));
+            tasks.push(Box::pin(feed_clusters(Arc::clone(&cache), manager, scope.clone(), clusters, clusters_synced)));
             tasks.push(Box::pin(feed_nodes(Arc::clone(&cache), scope, nodes, nodes_synced)));
         }
         (cache, tasks)
@@ -109,12 +100,7 @@ impl Cache {
 
     /// At most `limit` clusters that fit, by namespace and name, after this one.
     pub fn page(&self, after: Option<&ClusterKey>, limit: usize, fits: impl Fn(&Entry) -> bool) -> Vec<Arc<Entry>> {
-        self.read()
-            .after(after)
-            .filter(|entry| fits(entry))
-            .take(limit)
-            .cloned()
-            .collect()
+        self.read().after(after).filter(|entry| fits(entry)).take(limit).cloned().collect()
     }
 
     /// All clusters that fit in the order of their last change, and the number up to which this is all.
@@ -133,11 +119,7 @@ impl Cache {
             Some(last) if steps.len() == BATCH => last.sequence,
             _ => picture.sequence,
         };
-        Changes {
-            steps,
-            upto,
-            lost: sequence < picture.forgotten,
-        }
+        Changes { steps, upto, lost: sequence < picture.forgotten }
     }
 
     /// Tells the number of the newest change, each time there is one.
@@ -176,10 +158,7 @@ impl Cache {
     /// How long ago the backend was last heard of on the watch that has waited longest; `None` if one never was.
     #[must_use]
     pub fn age(&self, now: Instant) -> Option<Duration> {
-        self.feeds
-            .iter()
-            .map(|feed| feed.life.age(now))
-            .try_fold(Duration::ZERO, |most, age| Some(most.max(age?)))
+        self.feeds.iter().map(|feed| feed.life.age(now)).try_fold(Duration::ZERO, |most, age| Some(most.max(age?)))
     }
 
     /// How each watch is.
@@ -214,11 +193,7 @@ impl Feed {
             Scope::All => kind.to_owned(),
             Scope::Namespace(namespace) => format!("{kind} in {namespace}"),
         };
-        Self {
-            what,
-            life: life.clone(),
-            synced,
-        }
+        Self { what, life: life.clone(), synced }
     }
 }
 
@@ -257,10 +232,7 @@ async fn feed_clusters(
 }
 
 async fn is_gone(manager: &dyn ResourceManager<RayCluster>, key: &ClusterKey) -> bool {
-    matches!(
-        manager.get(&key.namespace, &key.name).await,
-        Err(ManagerError::NotFound)
-    )
+    matches!(manager.get(&key.namespace, &key.name).await, Err(ManagerError::NotFound))
 }
 
 async fn feed_nodes(cache: Arc<Cache>, scope: Scope, mut watch: Watch<NodeFact>, synced: watch::Sender<bool>) {

@@ -59,9 +59,7 @@ impl Picture {
 
     /// The changes after this number, oldest first.
     pub(super) fn since(&self, sequence: u64) -> impl Iterator<Item = &Step> {
-        self.journal
-            .range((Bound::Excluded(sequence), Bound::Unbounded))
-            .map(|(_, step)| step)
+        self.journal.range((Bound::Excluded(sequence), Bound::Unbounded)).map(|(_, step)| step)
     }
 
     /// The keys of the scope's clusters, with whether a write's answer was applied at or after this number.
@@ -71,11 +69,7 @@ impl Picture {
             Scope::Namespace(namespace) => key.namespace == *namespace,
         };
         let written = |key: &ClusterKey| self.written.get(key).is_some_and(|at| *at >= since);
-        self.clusters
-            .keys()
-            .filter(in_scope)
-            .map(|key| (key.clone(), written(key)))
-            .collect()
+        self.clusters.keys().filter(in_scope).map(|key| (key.clone(), written(key))).collect()
     }
 
     /// Applies an object unless what is held is as new, or it is known to be gone. Says whether anything changed.
@@ -161,10 +155,7 @@ impl Picture {
             Scope::Namespace(namespace) => node.namespace == *namespace,
         };
         let all = self.nodes.values().flat_map(BTreeMap::values);
-        let gone: Vec<_> = all
-            .filter(|node| in_scope(node) && !present.contains(&node.uid))
-            .cloned()
-            .collect();
+        let gone: Vec<_> = all.filter(|node| in_scope(node) && !present.contains(&node.uid)).cloned().collect();
         let mut changed = false;
         for node in &gone {
             changed |= self.node_deleted(node);
@@ -173,12 +164,7 @@ impl Picture {
     }
 
     fn nodes_of(&self, uid: &str) -> Vec<NodeFact> {
-        self.nodes
-            .get(uid)
-            .into_iter()
-            .flat_map(BTreeMap::values)
-            .cloned()
-            .collect()
+        self.nodes.get(uid).into_iter().flat_map(BTreeMap::values).cloned().collect()
     }
 
     fn nodes_changed(&mut self, owner: &str) -> bool {
@@ -195,14 +181,7 @@ impl Picture {
 
     fn put(&mut self, entry: Entry) {
         let entry = Arc::new(entry);
-        self.journal.insert(
-            entry.sequence,
-            Step {
-                sequence: entry.sequence,
-                entry: Arc::clone(&entry),
-                gone: false,
-            },
-        );
+        self.journal.insert(entry.sequence, Step { sequence: entry.sequence, entry: Arc::clone(&entry), gone: false });
         self.by_uid.insert(entry.uid.clone(), entry.key.clone());
         if let Some(before) = self.clusters.insert(entry.key.clone(), entry) {
             self.journal.remove(&before.sequence);
@@ -218,14 +197,7 @@ impl Picture {
         self.sequence += 1;
         let last = last.at(self.sequence);
         let uid = last.uid.clone();
-        self.journal.insert(
-            self.sequence,
-            Step {
-                sequence: self.sequence,
-                entry: Arc::new(last),
-                gone: true,
-            },
-        );
+        self.journal.insert(self.sequence, Step { sequence: self.sequence, entry: Arc::new(last), gone: true });
         self.gone.insert(uid.clone(), self.sequence);
         self.tombstones.push_back((self.sequence, uid));
         if self.tombstones.len() > TOMBSTONES

@@ -87,14 +87,10 @@ pub(super) async fn list_clusters(
 
 fn limit(given: Option<&str>) -> Result<usize, ApiError> {
     let Some(given) = given else { return Ok(DEFAULT_LIMIT) };
-    given
-        .parse()
-        .ok()
-        .filter(|limit| (1..=MAX_LIMIT).contains(limit))
-        .ok_or_else(|| {
-            let message = format!("`{given}` is no limit; it is a number from 1 to {MAX_LIMIT}.");
-            ApiError::faulty(Fault::new("?limit", FaultCode::InvalidParameter, message).into())
-        })
+    given.parse().ok().filter(|limit| (1..=MAX_LIMIT).contains(limit)).ok_or_else(|| {
+        let message = format!("`{given}` is no limit; it is a number from 1 to {MAX_LIMIT}.");
+        ApiError::faulty(Fault::new("?limit", FaultCode::InvalidParameter, message).into())
+    })
 }
 
 /// Create a cluster.

@@ -40,7 +40,7 @@ pub(super) async fn get_docs_file(State(app): State<Arc<App>>, Path(file): Path<
 
 fn page(app: &App, file: &str) -> Result<Response, ApiError> {
     let found = serve(file, Arc::clone(&app.swagger))
-        .map_err(|error| ApiError::new(ErrorCode::Internal, "The page can't be shown.").cause(error))?;
+        .map_err(|error| ApiError::new(ErrorCode::Internal, "The page can't be shown.").cause(&error))?;
     let found = found.ok_or_else(|| ApiError::new(ErrorCode::NotFound, "The page has no such file."))?;
     Ok(([(CONTENT_TYPE, found.content_type)], found.bytes.into_owned()).into_response())
 }

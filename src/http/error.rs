@@ -60,10 +60,7 @@ pub fn status(code: ErrorCode) -> (StatusCode, &'static str) {
         ErrorCode::ForeignOrigin => (StatusCode::FORBIDDEN, "A page of another origin"),
         ErrorCode::QuotaExceeded => (StatusCode::FORBIDDEN, "Over quota"),
         ErrorCode::AdmissionDenied => (StatusCode::UNPROCESSABLE_ENTITY, "Denied by a policy"),
-        ErrorCode::FieldNotSupported => (
-            StatusCode::UNPROCESSABLE_ENTITY,
-            "Not supported by the installed KubeRay",
-        ),
+        ErrorCode::FieldNotSupported => (StatusCode::UNPROCESSABLE_ENTITY, "Not supported by the installed KubeRay"),
         ErrorCode::RaygateForbidden => (StatusCode::BAD_GATEWAY, "raygate lacks a right"),
         ErrorCode::CrdMissing => (StatusCode::SERVICE_UNAVAILABLE, "KubeRay is not installed"),
         ErrorCode::Unavailable => (StatusCode::SERVICE_UNAVAILABLE, "Kubernetes is unavailable"),
@@ -97,9 +94,7 @@ pub(super) fn render(mut response: Response, instance: &str, request_id: &str) -
         tracing::warn!(request_id, code = ?error.code, cause, "a request failed");
     }
     let (status, title) = status(error.code);
-    let name = serde_json::to_value(error.code)
-        .ok()
-        .and_then(|code| code.as_str().map(str::to_lowercase));
+    let name = serde_json::to_value(error.code).ok().and_then(|code| code.as_str().map(str::to_lowercase));
     let problem = Problem {
         kind: format!("urn:raygate:problem:{}", name.unwrap_or_default().replace('_', "-")),
         title,
@@ -139,9 +134,11 @@ fn bare(status: StatusCode) -> Option<ApiError> {
         ),
         StatusCode::SERVICE_UNAVAILABLE => return None,
         status if status.is_client_error() => {
-            ApiError::new(ErrorCode::Malformed, "The request can't be read.").cause(status)
+            ApiError::new(ErrorCode::Malformed, "The request can't be read.").cause(&status)
         }
-        status if status.is_server_error() => ApiError::new(ErrorCode::Internal, "Something went wrong.").cause(status),
+        status if status.is_server_error() => {
+            ApiError::new(ErrorCode::Internal, "Something went wrong.").cause(&status)
+        }
         _ => return None,
     };
     Some(error)

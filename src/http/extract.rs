@@ -31,8 +31,7 @@ impl FromRequestParts<Arc<App>> for Reference {
     async fn from_request_parts(parts: &mut Parts, state: &Arc<App>) -> Result<Self, ApiError> {
         let path = axum::extract::Path::<String>::from_request_parts(parts, state).await;
         // Not UTF-8: no cluster can have this name.
-        path.map(|path| Self(path.0))
-            .map_err(|_| ApiError::no_cluster("of this name"))
+        path.map(|path| Self(path.0)).map_err(|_| ApiError::no_cluster("of this name"))
     }
 }
 
@@ -44,11 +43,7 @@ impl FromRequest<Arc<App>> for JsonBody {
 
     async fn from_request(request: Request, app: &Arc<App>) -> Result<Self, ApiError> {
         let limit = app.config.max_body_bytes;
-        let media_type = request
-            .headers()
-            .get(CONTENT_TYPE)
-            .and_then(|value| value.to_str().ok())
-            .unwrap_or_default();
+        let media_type = request.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
         let essence = media_type.split(';').next().unwrap_or_default().trim();
         if !essence.eq_ignore_ascii_case("application/json") {
             let detail = match media_type {
@@ -58,16 +53,13 @@ impl FromRequest<Arc<App>> for JsonBody {
             let error = ApiError::new(ErrorCode::UnsupportedMediaType, detail);
             return Err(error.hint("Send JSON with the header `Content-Type: application/json` (curl: --json)."));
         }
-        let body = Limited::new(request.into_body(), limit)
-            .collect()
-            .await
-            .map_err(|error| {
-                if error.is::<LengthLimitError>() {
-                    ApiError::new(ErrorCode::TooLarge, format!("A body has at most {limit} bytes here."))
-                } else {
-                    ApiError::new(ErrorCode::Malformed, "The body ended before it was whole.").cause(error)
-                }
-            })?;
+        let body = Limited::new(request.into_body(), limit).collect().await.map_err(|error| {
+            if error.is::<LengthLimitError>() {
+                ApiError::new(ErrorCode::TooLarge, format!("A body has at most {limit} bytes here."))
+            } else {
+                ApiError::new(ErrorCode::Malformed, "The body ended before it was whole.").cause(&error)
+            }
+        })?;
         Ok(Self(body.to_bytes()))
     }
 }
@@ -86,33 +78,20 @@ impl Query {
             if !known.contains(&name.as_str()) {
                 faults.push(Fault::unknown(pointer, FaultCode::UnknownParameter, name, known));
             } else if given.iter().take(at).any(|(before, _)| before == name) {
-                faults.push(Fault::new(
-                    pointer,
-                    FaultCode::InvalidParameter,
-                    format!("`{name}` is given twice."),
-                ));
+                faults.push(Fault::new(pointer, FaultCode::InvalidParameter, format!("`{name}` is given twice.")));
             }
         }
-        if faults.is_empty() {
-            Ok(Self(given))
-        } else {
-            Err(Faults(faults).into())
-        }
+        if faults.is_empty() { Ok(Self(given)) } else { Err(Faults(faults).into()) }
     }
 
     /// The value of a parameter.
     pub(super) fn get(&self, name: &str) -> Option<&str> {
-        self.0
-            .iter()
-            .find(|(given, _)| given == name)
-            .map(|(_, value)| value.as_str())
+        self.0.iter().find(|(given, _)| given == name).map(|(_, value)| value.as_str())
     }
 
     /// Which clusters are meant.
     pub(super) fn selection(&self) -> Selection {
-        Selection {
-            namespace: self.get("namespace").map(str::to_owned),
-        }
+        Selection { namespace: self.get("namespace").map(str::to_owned) }
     }
 }
 
@@ -130,12 +109,7 @@ impl FromRequestParts<Arc<App>> for NoQuery {
 /// Whether the client takes an answer of this media type (RFC 9110, section 12.5.1): no `Accept` takes anything, and
 /// the most specific range that names the type decides.
 pub(super) fn accepts(parts: &Parts, media_type: &str) -> bool {
-    let ranges: Vec<_> = parts
-        .headers
-        .get_all(ACCEPT)
-        .iter()
-        .filter_map(|value| value.to_str().ok())
-        .collect();
+    let ranges: Vec<_> = parts.headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok()).collect();
     if ranges.is_empty() {
         return true;
     }
@@ -159,10 +133,7 @@ pub(super) fn accepts(parts: &Parts, media_type: &str) -> bool {
         });
         (specificity, !refused)
     });
-    named
-        .filter(|(specificity, _)| *specificity > 0)
-        .max()
-        .is_some_and(|(_, accepted)| accepted)
+    named.filter(|(specificity, _)| *specificity > 0).max().is_some_and(|(_, accepted)| accepted)
 }
 
 /// Refuses a request whose client takes no answer of this media type.
@@ -170,8 +141,5 @@ pub(super) fn must_accept(parts: &Parts, media_type: &str) -> Result<(), ApiErro
     if accepts(parts, media_type) {
         return Ok(());
     }
-    Err(ApiError::new(
-        ErrorCode::NotAcceptable,
-        format!("The answer can be had as {media_type} only."),
-    ))
+    Err(ApiError::new(ErrorCode::NotAcceptable, format!("The answer can be had as {media_type} only.")))
 }

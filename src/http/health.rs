@@ -45,11 +45,7 @@ pub(super) async fn get_health() -> Json<Health> {
     ))]
 pub(super) async fn get_ready(State(app): State<Arc<App>>) -> Response {
     let readiness = app.service.readiness();
-    let status = if readiness.ready {
-        StatusCode::OK
-    } else {
-        StatusCode::SERVICE_UNAVAILABLE
-    };
+    let status = if readiness.ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     (status, Json(readiness)).into_response()
 }
 
@@ -57,8 +53,5 @@ pub(super) async fn get_ready(State(app): State<Arc<App>>) -> Response {
 #[utoipa::path(get, path = "/version", operation_id = "get_version", tag = "service",
     responses((status = 200, description = "What it is.", body = Version)))]
 pub(super) async fn get_version(_: NoQuery) -> Result<Json<Version>, ApiError> {
-    Ok(Json(Version {
-        version: env!("CARGO_PKG_VERSION"),
-        api_version: "v1",
-    }))
+    Ok(Json(Version { version: env!("CARGO_PKG_VERSION"), api_version: "v1" }))
 }

@@ -49,11 +49,9 @@ pub(super) async fn finish(request: Request, next: Next) -> Response {
 }
 
 /// A panic is an answer like any other, and its text is for the log.
+#[expect(clippy::needless_pass_by_value, reason = "the form that the layer asks for")]
 pub(super) fn panicked(panic: Box<dyn std::any::Any + Send>) -> Response {
-    let text = panic
-        .downcast_ref::<String>()
-        .map(String::as_str)
-        .or_else(|| panic.downcast_ref::<&str>().copied());
+    let text = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
     tracing::error!(panic = text.unwrap_or("no text"), "a request's handler panicked");
     ApiError::new(
         ErrorCode::Internal,
@@ -66,22 +64,13 @@ pub(super) fn panicked(panic: Box<dyn std::any::Any + Send>) -> Response {
 /// otherwise have its visitor's browser send them (DNS rebinding, cross-site requests and sockets).
 pub(super) async fn same_host(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
     let Some(host) = authority(&request).filter(|authority| app.is_allowed_host(authority.host())) else {
-        return ApiError::new(
-            ErrorCode::MisdirectedRequest,
-            "This isn't a host that raygate answers for.",
-        )
-        .hint("Use localhost or 127.0.0.1, or have the name allowed with --allowed-host.")
-        .into_response();
+        return ApiError::new(ErrorCode::MisdirectedRequest, "This isn't a host that raygate answers for.")
+            .hint("Use localhost or 127.0.0.1, or have the name allowed with --allowed-host.")
+            .into_response();
     };
     let safe = matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
     let upgrade = request.headers().contains_key(UPGRADE) || request.method() == Method::CONNECT;
-    if (!safe || upgrade)
-        && request
-            .headers()
-            .get_all(ORIGIN)
-            .iter()
-            .any(|origin| !app.is_own_origin(origin, &host))
-    {
+    if (!safe || upgrade) && request.headers().get_all(ORIGIN).iter().any(|origin| !app.is_own_origin(origin, &host)) {
         return ApiError::new(ErrorCode::ForeignOrigin, "Pages of other origins may not do this.").into_response();
     }
     next.run(request).await
@@ -104,11 +93,7 @@ impl App {
     fn is_allowed_host(&self, host: &str) -> bool {
         let host = host.to_ascii_lowercase();
         matches!(host.as_str(), "localhost" | "127.0.0.1" | "[::1]")
-            || self
-                .config
-                .allowed_hosts
-                .iter()
-                .any(|allowed| allowed.eq_ignore_ascii_case(&host))
+            || self.config.allowed_hosts.iter().any(|allowed| allowed.eq_ignore_ascii_case(&host))
     }
 
     /// Whether an `Origin` is the very authority that is asked, or a host that is allowed by name.
@@ -117,11 +102,7 @@ impl App {
         let Some(origin) = origin.and_then(|origin| origin.authority().cloned()) else {
             return false;
         };
-        let allowed = self
-            .config
-            .allowed_hosts
-            .iter()
-            .any(|allowed| allowed.eq_ignore_ascii_case(origin.host()));
+        let allowed = self.config.allowed_hosts.iter().any(|allowed| allowed.eq_ignore_ascii_case(origin.host()));
         allowed || origin.as_str().eq_ignore_ascii_case(host.as_str())
     }
 }
@@ -129,19 +110,13 @@ impl App {
 /// Who is calling and whether they may: fails closed for a route without an action. Handlers find the caller in the
 /// request's extensions.
 pub(super) async fn gate(State(app): State<Arc<App>>, mut request: Request, next: Next) -> Response {
-    let path = request
-        .extensions()
-        .get::<MatchedPath>()
-        .map(|path| path.as_str().to_owned())
-        .unwrap_or_default();
+    let path = request.extensions().get::<MatchedPath>().map(|path| path.as_str().to_owned()).unwrap_or_default();
     let Some(action) = action_of(request.method(), &path) else {
         // The method isn't one of the route's, which answers 405 itself; or nobody gave the route an action.
         return if super::is_route(&path) {
             next.run(request).await
         } else {
-            ApiError::new(ErrorCode::Internal, "This route has no action.")
-                .cause(path)
-                .into_response()
+            ApiError::new(ErrorCode::Internal, "This route has no action.").cause(&path).into_response()
         };
     };
     let caller = app.service.access.anonymous();
@@ -157,11 +132,8 @@ pub(super) async fn deadline(State(app): State<Arc<App>>, request: Request, next
     let limit = std::time::Duration::from_secs(app.config.request_timeout_seconds);
     match tokio::time::timeout(limit, next.run(request)).await {
         Ok(response) => response,
-        Err(_) => ApiError::new(
-            ErrorCode::Timeout,
-            format!("The request wasn't done within {} s.", limit.as_secs()),
-        )
-        .retry()
-        .into_response(),
+        Err(_) => ApiError::new(ErrorCode::Timeout, format!("The request wasn't done within {} s.", limit.as_secs()))
+            .retry()
+            .into_response(),
     }
 }

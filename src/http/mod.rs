@@ -93,15 +93,8 @@ pub const ACTIONS: &[(Method, &str, Action)] = &[
 
 /// The action of a request. `HEAD` is a `GET`; a WebSocket over HTTP/2 comes as `CONNECT` (RFC 8441).
 fn action_of(method: &Method, path: &str) -> Option<Action> {
-    let method = if matches!(*method, Method::HEAD | Method::CONNECT) {
-        &Method::GET
-    } else {
-        method
-    };
-    ACTIONS
-        .iter()
-        .find(|(of, at, _)| of == method && *at == path)
-        .map(|(_, _, action)| *action)
+    let method = if matches!(*method, Method::HEAD | Method::CONNECT) { &Method::GET } else { method };
+    ACTIONS.iter().find(|(of, at, _)| of == method && *at == path).map(|(_, _, action)| *action)
 }
 
 fn is_route(path: &str) -> bool {

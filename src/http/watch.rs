@@ -132,10 +132,7 @@ async fn serve_socket(mut socket: WebSocket, subscription: Subscription, app: &A
         Close::Gone => return,
     };
     let farewell = async {
-        let frame = CloseFrame {
-            code,
-            reason: Utf8Bytes::from_static(reason),
-        };
+        let frame = CloseFrame { code, reason: Utf8Bytes::from_static(reason) };
         socket.send(Message::Close(Some(frame))).await.ok()?;
         // The peer's own close ends it (RFC 6455, section 7.1.1).
         while let Some(Ok(_)) = socket.recv().await {}
@@ -193,29 +190,20 @@ fn text(frame: Bytes) -> Message {
 
 fn lines(subscription: Subscription, app: Arc<App>) -> Response {
     let alive = app.tracker.token();
-    let lines = stream::unfold(
-        (subscription, app, alive),
-        |(mut subscription, app, alive)| async move {
-            let frame = tokio::select! {
-                biased;
-                () = app.draining.cancelled() => None,
-                frame = subscription.next() => frame,
-            };
-            let mut line = BytesMut::from(frame?.as_ref());
-            line.extend_from_slice(b"\n");
-            Some((
-                Ok::<_, std::convert::Infallible>(line.freeze()),
-                (subscription, app, alive),
-            ))
-        },
-    );
+    let lines = stream::unfold((subscription, app, alive), |(mut subscription, app, alive)| async move {
+        let frame = tokio::select! {
+            biased;
+            () = app.draining.cancelled() => None,
+            frame = subscription.next() => frame,
+        };
+        let mut line = BytesMut::from(frame?.as_ref());
+        line.extend_from_slice(b"\n");
+        Some((Ok::<_, std::convert::Infallible>(line.freeze()), (subscription, app, alive)))
+    });
     let headers = [
         (CONTENT_TYPE, HeaderValue::from_static(NDJSON)),
         (CACHE_CONTROL, HeaderValue::from_static("no-store, no-transform")),
-        (
-            HeaderName::from_static("x-accel-buffering"),
-            HeaderValue::from_static("no"),
-        ),
+        (HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no")),
     ];
     (headers, Body::from_stream(lines)).into_response()
 }

@@ -69,13 +69,7 @@ impl<K> Observed<K> {
 impl<K> fmt::Debug for Observed<K> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         // Never the object itself: it may hold what its owner keeps secret.
-        write!(
-            formatter,
-            "Observed({}/{} {})",
-            self.namespace(),
-            self.name(),
-            self.resource_version()
-        )
+        write!(formatter, "Observed({}/{} {})", self.namespace(), self.name(), self.resource_version())
     }
 }
 

@@ -18,13 +18,9 @@ impl Service {
     /// All faults of the document at once; a name that is taken; whatever Kubernetes refuses it for.
     pub async fn create(&self, caller: &Caller, body: &[u8]) -> Result<Arc<Entry>, ApiError> {
         let document = document::read(json::read(body)?)?;
-        let namespace = document
-            .namespace
-            .as_ref()
-            .map_or(caller.default_namespace.as_str(), |name| &name.0);
+        let namespace = document.namespace.as_ref().map_or(caller.default_namespace.as_str(), |name| &name.0);
         let key = ClusterKey::new(namespace, document.name.0.as_str());
-        self.access
-            .authorize(caller, Action::CreateCluster, Target::Cluster(&key))?;
+        self.access.authorize(caller, Action::CreateCluster, Target::Cluster(&key))?;
         self.fresh()?;
 
         let cluster = build(&document, namespace, &self.settings.defaults);

@@ -35,12 +35,7 @@ impl Service {
                 uid: Some(observed.uid().to_owned()),
                 resource_version: Some(observed.resource_version().to_owned()),
             };
-            match self
-                .backend
-                .clusters
-                .delete(&key.namespace, &key.name, &preconditions)
-                .await
-            {
+            match self.backend.clusters.delete(&key.namespace, &key.name, &preconditions).await {
                 Ok(Deletion::Started(observed)) => return Ok(Some(self.cache.wrote(&observed))),
                 Ok(Deletion::Done) => {
                     self.cache.gone(&key, observed.uid());

@@ -118,7 +118,7 @@ impl ApiError {
 
     /// With what only the log is told.
     #[must_use]
-    pub fn cause(mut self, cause: impl ToString) -> Self {
+    pub fn cause(mut self, cause: &impl ToString) -> Self {
         self.cause = Some(cause.to_string());
         self
     }
@@ -133,15 +133,8 @@ impl ApiError {
             [only] => only.message.clone(),
             many => format!("What was sent has {} faults; `errors` lists them.", many.len()),
         };
-        let code = if structural {
-            ErrorCode::Malformed
-        } else {
-            ErrorCode::Invalid
-        };
-        Self {
-            faults,
-            ..Self::new(code, detail)
-        }
+        let code = if structural { ErrorCode::Malformed } else { ErrorCode::Invalid };
+        Self { faults, ..Self::new(code, detail) }
     }
 
     /// There is no cluster of this name.
@@ -156,10 +149,18 @@ impl ApiError {
     pub fn taken(key: &ClusterKey) -> Self {
         let error = Self::new(ErrorCode::AlreadyExists, format!("There is a cluster {key} already."))
             .hint("Choose another name, or delete that cluster first.");
-        Self {
-            location: Some(format!("clusters/{key}")),
-            ..error
-        }
+        Self { location: Some(format!("clusters/{key}")), ..error }
+    }
+
+    /// KubeRay isn't installed.
+    pub(super) fn crd_missing() -> Self {
+        let detail = "KubeRay isn't installed on this Kubernetes cluster: it has no RayCluster resource.";
+        Self::new(ErrorCode::CrdMissing, detail)
+    }
+
+    /// Nothing can be said yet.
+    pub(super) fn not_synced() -> Self {
+        Self::new(ErrorCode::NotSynced, "raygate has not yet read what there is.")
     }
 
     /// The cluster of this name is on its way out.
@@ -172,10 +173,9 @@ impl ApiError {
 impl From<Denied> for ApiError {
     fn from(denied: Denied) -> Self {
         match denied {
-            Denied::Namespace(namespace) => Self::new(
-                ErrorCode::Forbidden,
-                format!("You may not use the namespace {namespace}."),
-            ),
+            Denied::Namespace(namespace) => {
+                Self::new(ErrorCode::Forbidden, format!("You may not use the namespace {namespace}."))
+            }
         }
     }
 }
@@ -190,19 +190,15 @@ impl From<Faults> for ApiError {
 pub(super) fn from_manager(error: ManagerError, key: &ClusterKey) -> ApiError {
     match error {
         ManagerError::NotFound => ApiError::no_cluster(&key.to_string()),
-        ManagerError::NamespaceNotFound(namespace) => ApiError::new(
-            ErrorCode::NamespaceNotFound,
-            format!("There is no namespace {namespace}."),
-        )
-        .hint("raygate never creates namespaces; ask whoever runs your Kubernetes cluster."),
+        ManagerError::NamespaceNotFound(namespace) => {
+            ApiError::new(ErrorCode::NamespaceNotFound, format!("There is no namespace {namespace}."))
+                .hint("raygate never creates namespaces; ask whoever runs your Kubernetes cluster.")
+        }
         ManagerError::NamespaceTerminating(text) => ApiError::new(
             ErrorCode::NamespaceTerminating,
-            format!(
-                "The namespace {} is being deleted; nothing new can be made in it.",
-                key.namespace
-            ),
+            format!("The namespace {} is being deleted; nothing new can be made in it.", key.namespace),
         )
-        .cause(text),
+        .cause(&text),
         ManagerError::AlreadyExists => ApiError::taken(key),
         ManagerError::Conflict => {
             ApiError::new(ErrorCode::Conflict, format!("The cluster {key} has changed meanwhile.")).retry()
@@ -213,40 +209,30 @@ pub(super) fn from_manager(error: ManagerError, key: &ClusterKey) -> ApiError {
         ManagerError::AdmissionDenied(text) => ApiError::new(ErrorCode::AdmissionDenied, text),
         ManagerError::Invalid { message, causes } => {
             let faults = causes.into_iter().map(rejected);
-            ApiError {
-                faults: faults.collect(),
-                ..ApiError::new(ErrorCode::Invalid, message)
-            }
+            ApiError { faults: faults.collect(), ..ApiError::new(ErrorCode::Invalid, message) }
         }
         ManagerError::FieldNotSupported(text) => ApiError::new(
             ErrorCode::FieldNotSupported,
             format!("The KubeRay that is installed doesn't know all of this: {text}."),
         ),
-        ManagerError::CrdMissing => ApiError::new(
-            ErrorCode::CrdMissing,
-            "KubeRay isn't installed on this Kubernetes cluster: it has no RayCluster resource.",
-        )
-        .retry(),
+        ManagerError::CrdMissing => ApiError::crd_missing().retry(),
         ManagerError::Forbidden(text) => ApiError::new(
             ErrorCode::RaygateForbidden,
             format!("raygate's own account lacks a right on Kubernetes: {text}."),
         )
         .hint("This is for whoever installed raygate: its role doesn't fit."),
         ManagerError::Expired | ManagerError::Unavailable(_) => {
-            ApiError::new(ErrorCode::Unavailable, "Kubernetes can't be reached or is overloaded.")
-                .retry()
-                .cause(error)
+            ApiError::new(ErrorCode::Unavailable, "Kubernetes can't be reached or is overloaded.").retry().cause(&error)
         }
         ManagerError::OutcomeUnknown(_) => ApiError::new(
             ErrorCode::OutcomeUnknown,
             format!("Kubernetes didn't answer; whether it was done is unknown. GET /clusters/{key} tells."),
         )
-        .cause(error),
-        ManagerError::Unexpected(_) => ApiError::new(
-            ErrorCode::Internal,
-            "Kubernetes gave an answer that raygate doesn't understand.",
-        )
-        .cause(error),
+        .cause(&error),
+        ManagerError::Unexpected(_) => {
+            ApiError::new(ErrorCode::Internal, "Kubernetes gave an answer that raygate doesn't understand.")
+                .cause(&error)
+        }
     }
 }
 

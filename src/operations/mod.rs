@@ -52,13 +52,7 @@ impl Service {
     /// A service over a backend and the cache that it feeds.
     #[must_use]
     pub fn new(backend: Backend, cache: Arc<Cache>, access: Access, settings: Settings) -> Self {
-        Self {
-            backend,
-            cache,
-            access,
-            settings,
-            draining: AtomicBool::new(false),
-        }
+        Self { backend, cache, access, settings, draining: AtomicBool::new(false) }
     }
 
     /// From now on not ready: the process is ending.
@@ -84,9 +78,7 @@ impl Service {
     /// The cluster as it is known to be.
     fn held(&self, key: &ClusterKey) -> Result<Arc<Entry>, ApiError> {
         self.known()?;
-        self.cache
-            .get(key)
-            .ok_or_else(|| ApiError::no_cluster(&key.to_string()))
+        self.cache.get(key).ok_or_else(|| ApiError::no_cluster(&key.to_string()))
     }
 
     /// Nothing can be said before everything has been read once.
@@ -95,16 +87,11 @@ impl Service {
             return Ok(());
         }
         let failure = self.cache.feeds().into_iter().find_map(|feed| feed.failure);
-        Err(match failure {
-            Some(ManagerError::CrdMissing) => ApiError::new(
-                ErrorCode::CrdMissing,
-                "KubeRay isn't installed on this Kubernetes cluster: it has no RayCluster resource.",
-            ),
-            failure => {
-                let error = ApiError::new(ErrorCode::NotSynced, "raygate has not yet read what there is.");
-                failure.into_iter().fold(error, ApiError::cause)
-            }
-        }
-        .retry())
+        let error = match failure {
+            Some(ManagerError::CrdMissing) => ApiError::crd_missing(),
+            Some(failure) => ApiError::not_synced().cause(&failure),
+            None => ApiError::not_synced(),
+        };
+        Err(error.retry())
     }
 }

@@ -83,9 +83,7 @@ impl Service {
             Some("*") => None,
             Some(namespace) if !is_dns1123_label(namespace) => {
                 let message = format!("`{namespace}` is no namespace; `*` is all that you may see.");
-                return Err(ApiError::faulty(
-                    Fault::new("?namespace", FaultCode::InvalidParameter, message).into(),
-                ));
+                return Err(ApiError::faulty(Fault::new("?namespace", FaultCode::InvalidParameter, message).into()));
             }
             Some(namespace) => Some(namespace.to_owned()),
             None => Some(caller.default_namespace.clone()),
@@ -94,10 +92,7 @@ impl Service {
         self.access.authorize(caller, action, target)?;
         let visible = self.access.visible(caller);
         Ok(move |entry: &Entry| {
-            visible(&entry.key)
-                && namespace
-                    .as_ref()
-                    .is_none_or(|namespace| entry.key.namespace == *namespace)
+            visible(&entry.key) && namespace.as_ref().is_none_or(|namespace| entry.key.namespace == *namespace)
         })
     }
 }

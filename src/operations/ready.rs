@@ -40,32 +40,17 @@ impl Service {
     #[must_use]
     pub fn readiness(&self) -> Readiness {
         let draining = self.draining.load(Ordering::Relaxed);
-        let process = Check {
-            name: "process".into(),
-            ok: !draining,
-            code: draining.then_some("DRAINING"),
-            age_seconds: None,
-        };
-        let feeds = self
-            .cache
-            .feeds()
-            .into_iter()
-            .map(|feed| check(feed, self.settings.max_staleness));
+        let process =
+            Check { name: "process".into(), ok: !draining, code: draining.then_some("DRAINING"), age_seconds: None };
+        let feeds = self.cache.feeds().into_iter().map(|feed| check(feed, self.settings.max_staleness));
         let checks: Vec<_> = [process].into_iter().chain(feeds).collect();
-        Readiness {
-            ready: checks.iter().all(|check| check.ok),
-            checks,
-        }
+        Readiness { ready: checks.iter().all(|check| check.ok), checks }
     }
 
     /// Writes wait until the backend has been heard of again.
     pub(super) fn fresh(&self) -> Result<(), ApiError> {
         self.known()?;
-        if self
-            .cache
-            .age(clock::instant())
-            .is_some_and(|age| age <= self.settings.max_staleness)
-        {
+        if self.cache.age(clock::instant()).is_some_and(|age| age <= self.settings.max_staleness) {
             return Ok(());
         }
         let detail = "Kubernetes hasn't been heard of for too long; nothing is written until it is.";
@@ -82,10 +67,5 @@ fn check(feed: FeedStatus, max_staleness: Duration) -> Check {
         _ if stale => Some("STALE"),
         _ => None,
     };
-    Check {
-        name: feed.what,
-        ok: code.is_none(),
-        code,
-        age_seconds: feed.age.map(|age| age.as_secs()),
-    }
+    Check { name: feed.what, ok: code.is_none(), code, age_seconds: feed.age.map(|age| age.as_secs()) }
 }

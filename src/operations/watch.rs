@@ -14,11 +14,7 @@ impl Service {
     pub fn watch(&self, caller: &Caller, selection: &Selection) -> Result<Subscription, ApiError> {
         let fits = self.filter(caller, Action::WatchClusters, selection)?;
         self.known()?;
-        Ok(Subscription::collection(
-            Arc::clone(&self.cache),
-            Box::new(fits),
-            self.settings.heartbeat,
-        ))
+        Ok(Subscription::collection(Arc::clone(&self.cache), Box::new(fits), self.settings.heartbeat))
     }
 
     /// One cluster until it is deleted.
@@ -28,10 +24,6 @@ impl Service {
     pub fn watch_one(&self, caller: &Caller, reference: &str) -> Result<Subscription, ApiError> {
         let key = self.resolve(caller, Action::WatchCluster, reference)?;
         self.held(&key)?;
-        Ok(Subscription::single(
-            Arc::clone(&self.cache),
-            key,
-            self.settings.heartbeat,
-        ))
+        Ok(Subscription::single(Arc::clone(&self.cache), key, self.settings.heartbeat))
     }
 }

@@ -171,18 +171,13 @@ impl RayCluster {
 
     /// The worker groups, in the spec's order.
     pub fn worker_groups(&self) -> impl Iterator<Item = &WorkerGroupSpec> {
-        self.spec
-            .iter()
-            .flat_map(|spec| spec.worker_group_specs.iter().flatten())
+        self.spec.iter().flat_map(|spec| spec.worker_group_specs.iter().flatten())
     }
 
     /// Whether Ray's autoscaler owns the groups' `replicas`.
     #[must_use]
     pub fn autoscaling(&self) -> bool {
-        self.spec
-            .as_ref()
-            .and_then(|spec| spec.enable_in_tree_autoscaling)
-            .unwrap_or(false)
+        self.spec.as_ref().and_then(|spec| spec.enable_in_tree_autoscaling).unwrap_or(false)
     }
 }
 

@@ -12,16 +12,8 @@ use super::values::{
 };
 
 /// Members that only the server writes: taken and ignored, so that what was read can be sent back.
-pub const SERVER_MEMBERS: [&str; 8] = [
-    "uid",
-    "owner",
-    "createTime",
-    "resourceVersion",
-    "status",
-    "links",
-    "partial",
-    "warnings",
-];
+pub const SERVER_MEMBERS: [&str; 8] =
+    ["uid", "owner", "createTime", "resourceVersion", "status", "links", "partial", "warnings"];
 
 /// A Ray cluster as people write it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserr, ToSchema)]
@@ -180,26 +172,12 @@ fn check_bounds(group: WorkerGroup, location: ValuePointerRef<'_>) -> Result<Wor
     let replicas = group.replicas.map_or(min, |count| count.0);
     let mut faults = Vec::new();
     let mut out_of_range = |member: &str, message: String| {
-        faults.push(Fault::new(
-            pointer(location.push_key(member)),
-            FaultCode::OutOfRange,
-            message,
-        ));
+        faults.push(Fault::new(pointer(location.push_key(member)), FaultCode::OutOfRange, message));
     };
     if min > max {
-        out_of_range(
-            "maxReplicas",
-            format!("The upper bound {max} is below the lower bound {min}."),
-        );
+        out_of_range("maxReplicas", format!("The upper bound {max} is below the lower bound {min}."));
     } else if !(min..=max).contains(&replicas) {
-        out_of_range(
-            "replicas",
-            format!("{replicas} is outside the bounds of this group, {min} to {max}."),
-        );
+        out_of_range("replicas", format!("{replicas} is outside the bounds of this group, {min} to {max}."));
     }
-    if faults.is_empty() {
-        Ok(group)
-    } else {
-        Err(Faults(faults))
-    }
+    if faults.is_empty() { Ok(group) } else { Err(Faults(faults)) }
 }

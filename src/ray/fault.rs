@@ -78,12 +78,7 @@ pub struct Fault {
 impl Fault {
     /// A fault at this pointer.
     pub fn new(pointer: impl Into<String>, code: FaultCode, message: impl Into<String>) -> Self {
-        Self {
-            pointer: pointer.into(),
-            code,
-            message: message.into(),
-            allowed: Vec::new(),
-        }
+        Self { pointer: pointer.into(), code, message: message.into(), allowed: Vec::new() }
     }
 
     /// The same, listing what would have been allowed.
@@ -95,11 +90,7 @@ impl Fault {
 
     /// A name that doesn't exist, with the nearest one that does.
     pub fn unknown(pointer: impl Into<String>, code: FaultCode, name: &str, known: &[&str]) -> Self {
-        let what = if code == FaultCode::UnknownParameter {
-            "query parameter"
-        } else {
-            "member"
-        };
+        let what = if code == FaultCode::UnknownParameter { "query parameter" } else { "member" };
         let message = match nearest(name, known) {
             Some(nearest) => format!("There is no {what} `{name}` here. Did you mean `{nearest}`?"),
             None => format!("There is no {what} `{name}` here."),
@@ -120,10 +111,7 @@ pub struct Wrong {
 impl Wrong {
     /// A fault without its place.
     pub fn new(code: FaultCode, message: impl Into<String>) -> Self {
-        Self {
-            code,
-            message: message.into(),
-        }
+        Self { code, message: message.into() }
     }
 
     /// The fault at its place.
@@ -163,25 +151,19 @@ impl DeserializeError for Faults {
                 let message = format!("This takes {}, not {}.", wanted.join(" or "), kind_name(actual.kind()));
                 Fault::new(pointer(location), FaultCode::WrongType, message)
             }
-            ErrorKind::MissingField { field } => Fault::new(
-                pointer(location.push_key(field)),
-                FaultCode::Required,
-                format!("`{field}` is required."),
-            ),
+            ErrorKind::MissingField { field } => {
+                Fault::new(pointer(location.push_key(field)), FaultCode::Required, format!("`{field}` is required."))
+            }
             ErrorKind::UnknownKey { key, accepted } => {
                 Fault::unknown(pointer(location.push_key(key)), FaultCode::UnknownMember, key, accepted)
             }
-            ErrorKind::UnknownValue { value, accepted } => Fault::new(
-                pointer(location),
-                FaultCode::InvalidValue,
-                format!("`{value}` is not taken here."),
-            )
-            .allowing(accepted),
-            ErrorKind::BadSequenceLen { expected, .. } => Fault::new(
-                pointer(location),
-                FaultCode::InvalidValue,
-                format!("This takes {expected} entries."),
-            ),
+            ErrorKind::UnknownValue { value, accepted } => {
+                Fault::new(pointer(location), FaultCode::InvalidValue, format!("`{value}` is not taken here."))
+                    .allowing(accepted)
+            }
+            ErrorKind::BadSequenceLen { expected, .. } => {
+                Fault::new(pointer(location), FaultCode::InvalidValue, format!("This takes {expected} entries."))
+            }
             ErrorKind::Unexpected { msg } => Fault::new(pointer(location), FaultCode::InvalidValue, msg),
         };
         Self::merge(so_far, fault.into(), location)
@@ -221,11 +203,6 @@ pub fn escape(token: &str) -> String {
 /// The known name that this one is probably a slip of.
 fn nearest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
     let lower = name.to_lowercase();
-    let scored = known
-        .iter()
-        .map(|candidate| (strsim::jaro_winkler(&lower, &candidate.to_lowercase()), *candidate));
-    scored
-        .filter(|(score, _)| *score > 0.8)
-        .max_by(|a, b| a.0.total_cmp(&b.0))
-        .map(|(_, candidate)| candidate)
+    let scored = known.iter().map(|candidate| (strsim::jaro_winkler(&lower, &candidate.to_lowercase()), *candidate));
+    scored.filter(|(score, _)| *score > 0.8).max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, candidate)| candidate)
 }

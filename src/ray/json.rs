@@ -19,21 +19,12 @@ pub fn read(bytes: &[u8]) -> Result<Value, Faults> {
     }
     let twice = RefCell::new(Vec::new());
     let mut deserializer = serde_json::Deserializer::from_slice(bytes);
-    let seed = Seed {
-        pointer: String::new(),
-        twice: &twice,
-    };
-    let value = seed
-        .deserialize(&mut deserializer)
-        .and_then(|value| deserializer.end().map(|()| value));
+    let seed = Seed { pointer: String::new(), twice: &twice };
+    let value = seed.deserialize(&mut deserializer).and_then(|value| deserializer.end().map(|()| value));
     let value = value
         .map_err(|error| Faults::from(Fault::new("", FaultCode::Syntax, format!("This is not JSON: {error}."))))?;
     let twice = twice.into_inner();
-    if twice.is_empty() {
-        Ok(value)
-    } else {
-        Err(Faults(twice))
-    }
+    if twice.is_empty() { Ok(value) } else { Err(Faults(twice)) }
 }
 
 struct Seed<'a> {
@@ -73,9 +64,7 @@ impl<'de> Visitor<'de> for Seed<'_> {
     }
 
     fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<Value, E> {
-        Number::from_f64(value)
-            .map(Value::Number)
-            .ok_or_else(|| E::custom("a number out of range"))
+        Number::from_f64(value).map(Value::Number).ok_or_else(|| E::custom("a number out of range"))
     }
 
     fn visit_str<E>(self, value: &str) -> Result<Value, E> {
@@ -88,10 +77,7 @@ impl<'de> Visitor<'de> for Seed<'_> {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
         let mut array = Vec::new();
-        let item = |index: usize| Seed {
-            pointer: format!("{}/{index}", self.pointer),
-            twice: self.twice,
-        };
+        let item = |index: usize| Seed { pointer: format!("{}/{index}", self.pointer), twice: self.twice };
         while let Some(value) = items.next_element_seed(item(array.len()))? {
             array.push(value);
         }
@@ -102,15 +88,10 @@ impl<'de> Visitor<'de> for Seed<'_> {
         let mut object = Map::new();
         while let Some(key) = members.next_key::<String>()? {
             let pointer = format!("{}/{}", self.pointer, escape(&key));
-            let value = members.next_value_seed(Seed {
-                pointer: pointer.clone(),
-                twice: self.twice,
-            })?;
+            let value = members.next_value_seed(Seed { pointer: pointer.clone(), twice: self.twice })?;
             if object.contains_key(&key) {
                 let message = format!("`{key}` is here more than once.");
-                self.twice
-                    .borrow_mut()
-                    .push(Fault::new(pointer, FaultCode::DuplicateKey, message));
+                self.twice.borrow_mut().push(Fault::new(pointer, FaultCode::DuplicateKey, message));
             }
             object.insert(key, value);
         }
@@ -129,22 +110,14 @@ mod tests {
         assert_eq!(value, serde_json::from_str::<Value>(text).unwrap());
         assert_eq!(
             serde_json::to_string(&value).unwrap(),
-            text.replace(": ", ":")
-                .replace(", ", ",")
-                .replace("1e3", "1000.0")
-                .replace("\\u00e9", "é")
+            text.replace(": ", ":").replace(", ", ",").replace("1e3", "1000.0").replace("\\u00e9", "é")
         );
     }
 
     #[test]
     fn each_key_that_is_there_twice_is_named() {
-        let faults = read(br#"{"a": 1, "l": [{"x/y": 1, "x/y": 2}], "a": 2, "a": 3}"#)
-            .unwrap_err()
-            .0;
-        let found: Vec<_> = faults
-            .iter()
-            .map(|fault| (fault.pointer.as_str(), fault.code))
-            .collect();
+        let faults = read(br#"{"a": 1, "l": [{"x/y": 1, "x/y": 2}], "a": 2, "a": 3}"#).unwrap_err().0;
+        let found: Vec<_> = faults.iter().map(|fault| (fault.pointer.as_str(), fault.code)).collect();
         let twice = FaultCode::DuplicateKey;
         assert_eq!(found, [("/l/0/x~1y", twice), ("/a", twice), ("/a", twice)]);
     }
@@ -152,17 +125,7 @@ mod tests {
     #[test]
     fn depth_and_syntax_are_faults_not_panics() {
         let deep = "[".repeat(1000) + &"]".repeat(1000);
-        for text in [
-            deep.as_str(),
-            "",
-            " \n",
-            "{",
-            "{} {}",
-            "nan",
-            "{\"a\":}",
-            "\u{feff}{}",
-            "1e999",
-        ] {
+        for text in [deep.as_str(), "", " \n", "{", "{} {}", "nan", "{\"a\":}", "\u{feff}{}", "1e999"] {
             let faults = read(text.as_bytes()).unwrap_err().0;
             assert_eq!((faults.len(), faults[0].code), (1, FaultCode::Syntax), "{text:.20}");
         }

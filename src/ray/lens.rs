@@ -29,29 +29,17 @@ pub fn view(cluster: &RayCluster) -> Document {
     let mut groups = Keyed::default();
     for group in cluster.worker_groups() {
         // Two groups of one name can be stored: the first is shown.
-        groups
-            .0
-            .entry(group.group_name.clone())
-            .or_insert_with(|| view_group(group, head_image));
+        groups.0.entry(group.group_name.clone()).or_insert_with(|| view_group(group, head_image));
     }
     let users = |key: &str| !is_reserved_key(key);
     let labels = cluster.metadata.labels.iter().flatten().filter(|(key, _)| users(key));
-    let annotations = cluster
-        .metadata
-        .annotations
-        .iter()
-        .flatten()
-        .filter(|(key, _)| users(key));
+    let annotations = cluster.metadata.annotations.iter().flatten().filter(|(key, _)| users(key));
     Document {
         name: ClusterName(cluster.metadata.name.clone().unwrap_or_default()),
         namespace: cluster.metadata.namespace.clone().map(NamespaceName),
-        labels: labels
-            .map(|(key, value)| (key.clone(), LabelValue(value.clone())))
-            .collect(),
+        labels: labels.map(|(key, value)| (key.clone(), LabelValue(value.clone()))).collect(),
         annotations: annotations.map(|(key, value)| (key.clone(), value.clone())).collect(),
-        image: head_image
-            .filter(|image| Some(*image) != derived.as_deref())
-            .map(|image| Image(image.to_owned())),
+        image: head_image.filter(|image| Some(*image) != derived.as_deref()).map(|image| Image(image.to_owned())),
         ray_version: ray_version.map(ImageTag),
         suspended: Some(spec.and_then(|spec| spec.suspend).unwrap_or(false)),
         head: head.map(view_head),
@@ -76,9 +64,7 @@ fn view_group(group: &WorkerGroupSpec, head_image: Option<&str>) -> WorkerGroup 
         replicas: group.replicas.map(Count),
         min_replicas: group.min_replicas.map(Count),
         max_replicas: group.max_replicas.map(Count),
-        image: image(template)
-            .filter(|image| Some(*image) != head_image)
-            .map(|image| Image(image.to_owned())),
+        image: image(template).filter(|image| Some(*image) != head_image).map(|image| Image(image.to_owned())),
         cpu: short_amount(template, "cpu").map(Amount),
         memory: short_amount(template, "memory").map(Amount),
         gpu: short_amount(template, GPU).map(WholeAmount),
@@ -90,32 +76,18 @@ fn view_group(group: &WorkerGroupSpec, head_image: Option<&str>) -> WorkerGroup 
 /// The RayCluster that a document asks for.
 #[must_use]
 pub fn build(document: &Document, namespace: &str, defaults: &Defaults) -> RayCluster {
-    let ray_version = document
-        .ray_version
-        .as_ref()
-        .map_or(defaults.ray_version.as_str(), |version| &version.0);
-    let image = document
-        .image
-        .as_ref()
-        .map_or_else(|| ray_image(ray_version), |image| image.0.clone());
+    let ray_version = document.ray_version.as_ref().map_or(defaults.ray_version.as_str(), |version| &version.0);
+    let image = document.image.as_ref().map_or_else(|| ray_image(ray_version), |image| image.0.clone());
     let absent = Head::default();
     let head = document.head.as_ref().unwrap_or(&absent);
 
     let mut cluster = RayCluster::new(namespace, &document.name.0);
     if !document.labels.is_empty() {
-        let labels = document
-            .labels
-            .0
-            .iter()
-            .map(|(key, value)| (key.clone(), value.0.clone()));
+        let labels = document.labels.0.iter().map(|(key, value)| (key.clone(), value.0.clone()));
         cluster.metadata.labels = Some(labels.collect());
     }
     if !document.annotations.is_empty() {
-        let annotations = document
-            .annotations
-            .0
-            .iter()
-            .map(|(key, value)| (key.clone(), value.clone()));
+        let annotations = document.annotations.0.iter().map(|(key, value)| (key.clone(), value.clone()));
         cluster.metadata.annotations = Some(annotations.collect());
     }
     cluster.spec = Some(RayClusterSpec {
@@ -123,12 +95,7 @@ pub fn build(document: &Document, namespace: &str, defaults: &Defaults) -> RayCl
         suspend: document.suspended,
         head_group_spec: Some(build_head(head, &image, defaults)),
         worker_group_specs: Some(
-            document
-                .worker_groups
-                .0
-                .iter()
-                .map(|(name, group)| build_group(name, group, &image))
-                .collect(),
+            document.worker_groups.0.iter().map(|(name, group)| build_group(name, group, &image)).collect(),
         ),
         ..RayClusterSpec::default()
     });
@@ -137,10 +104,7 @@ pub fn build(document: &Document, namespace: &str, defaults: &Defaults) -> RayCl
 
 fn build_head(head: &Head, image: &str, defaults: &Defaults) -> HeadGroupSpec {
     let cpu = head.cpu.as_ref().map_or(defaults.head_cpu.as_str(), |amount| &amount.0);
-    let memory = head
-        .memory
-        .as_ref()
-        .map_or(defaults.head_memory.as_str(), |amount| &amount.0);
+    let memory = head.memory.as_ref().map_or(defaults.head_memory.as_str(), |amount| &amount.0);
     let gpu = head.gpu.as_ref().map(|amount| (GPU, amount.0.as_str()));
     HeadGroupSpec {
         ray_start_params: Some(head.ray_start_params.0.clone()),
@@ -176,11 +140,7 @@ fn build_group(name: &str, group: &WorkerGroup, image: &str) -> WorkerGroupSpec 
 }
 
 fn pairs<R>(members: &Keyed<String, R>) -> Vec<(&str, &str)> {
-    members
-        .0
-        .iter()
-        .map(|(name, value)| (name.as_str(), value.as_str()))
-        .collect()
+    members.0.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect()
 }
 
 /// The image that a version of Ray means.
@@ -192,31 +152,17 @@ fn ray_image(version: &str) -> String {
 /// document, as a JSON Pointer; the empty pointer, the whole document, where no member stands for it.
 #[must_use]
 pub fn document_pointer(field: &str, document: &Document) -> String {
-    let members: Vec<&str> = field
-        .split(['.', '['])
-        .map(|member| member.trim_end_matches(']'))
-        .collect();
+    let members: Vec<&str> = field.split(['.', '[']).map(|member| member.trim_end_matches(']')).collect();
     let group = |index: &str| {
-        let name = index
-            .parse()
-            .ok()
-            .and_then(|index| document.worker_groups.0.get_index(index));
-        name.map_or_else(
-            || "/workerGroups".to_owned(),
-            |(name, _)| format!("/workerGroups/{name}"),
-        )
+        let name = index.parse().ok().and_then(|index| document.worker_groups.0.get_index(index));
+        name.map_or_else(|| "/workerGroups".to_owned(), |(name, _)| format!("/workerGroups/{name}"))
     };
     match members.as_slice() {
         ["metadata", "name", ..] => "/name".into(),
         ["metadata", member @ ("labels" | "annotations"), ..] => format!("/{member}"),
         ["spec", "rayVersion"] => "/rayVersion".into(),
         ["spec", "headGroupSpec", ..] => "/head".into(),
-        [
-            "spec",
-            "workerGroupSpecs",
-            index,
-            member @ ("replicas" | "minReplicas" | "maxReplicas"),
-        ] => {
+        ["spec", "workerGroupSpecs", index, member @ ("replicas" | "minReplicas" | "maxReplicas")] => {
             format!("{}/{member}", group(index))
         }
         ["spec", "workerGroupSpecs", index, ..] => group(index),

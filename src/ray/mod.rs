@@ -12,3 +12,6 @@ pub mod render;
 pub mod status;
 pub mod template;
 pub mod values;
+
+#[cfg(test)]
+mod tests;

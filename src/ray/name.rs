@@ -45,10 +45,7 @@ impl ClusterRef {
             None => (text, None),
         };
         let valid = is_dns1123_subdomain(name) && namespace.is_none_or(is_dns1123_label);
-        valid.then(|| Self {
-            name: name.to_owned(),
-            namespace: namespace.map(str::to_owned),
-        })
+        valid.then(|| Self { name: name.to_owned(), namespace: namespace.map(str::to_owned) })
     }
 }
 
@@ -64,10 +61,7 @@ pub struct ClusterKey {
 impl ClusterKey {
     /// The cluster of this name in this namespace.
     pub fn new(namespace: impl Into<String>, name: impl Into<String>) -> Self {
-        Self {
-            namespace: namespace.into(),
-            name: name.into(),
-        }
+        Self { namespace: namespace.into(), name: name.into() }
     }
 }
 
@@ -126,10 +120,7 @@ pub fn check_label_name(what: &str, name: &str) -> Result<(), Wrong> {
 /// Says which rule it breaks.
 pub fn check_metadata_key(key: &str) -> Result<(), Wrong> {
     if is_reserved_key(key) {
-        return Err(Wrong::new(
-            FaultCode::Reserved,
-            format!("`{key}` is written by raygate or KubeRay only."),
-        ));
+        return Err(Wrong::new(FaultCode::Reserved, format!("`{key}` is written by raygate or KubeRay only.")));
     }
     let (prefix, name) = match key.split_once('/') {
         Some((prefix, name)) => (Some(prefix), name),
@@ -183,9 +174,7 @@ pub fn is_dns1123_label(text: &str) -> bool {
 pub fn is_dns1123_subdomain(text: &str) -> bool {
     let part = |part: &str| {
         !part.is_empty()
-            && part
-                .bytes()
-                .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-')
+            && part.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-')
             && !part.starts_with('-')
             && !part.ends_with('-')
     };

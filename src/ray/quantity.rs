@@ -24,10 +24,7 @@ impl Quantity {
                 format!("`{text}` is no quantity; write a number and perhaps a unit, like `2`, `500m`, `4Gi`."),
             )
         })?;
-        Ok(Self {
-            text: text.to_owned(),
-            nanos,
-        })
+        Ok(Self { text: text.to_owned(), nanos })
     }
 
     /// The spelling it came in.
@@ -60,9 +57,7 @@ impl Eq for Quantity {}
 const NANO: i128 = 1_000_000_000;
 
 fn nanos(text: &str) -> Option<i128> {
-    let digits_end = text
-        .find(|c: char| !(c.is_ascii_digit() || matches!(c, '.' | '+' | '-')))
-        .unwrap_or(text.len());
+    let digits_end = text.find(|c: char| !(c.is_ascii_digit() || matches!(c, '.' | '+' | '-'))).unwrap_or(text.len());
     let (number, suffix) = text.split_at(digits_end);
     let (negative, number) = match number.as_bytes().first()? {
         b'-' => (true, number.get(1..)?),
@@ -114,11 +109,7 @@ fn unit(suffix: &str) -> Option<(i128, i64)> {
         "E" => decimal(18),
         _ => {
             let exponent: i64 = suffix.strip_prefix(['e', 'E'])?.parse().ok()?;
-            if (-100..=100).contains(&exponent) {
-                decimal(exponent)
-            } else {
-                None
-            }
+            if (-100..=100).contains(&exponent) { decimal(exponent) } else { None }
         }
     }
 }

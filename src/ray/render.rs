@@ -79,17 +79,12 @@ pub struct ClusterStatus {
 #[must_use]
 pub fn render(metadata: &ObjectMeta, decoded: Result<&RayCluster, &str>, nodes: &[NodeFact]) -> Cluster {
     let cluster = decoded.ok();
-    let key = ClusterKey::new(
-        metadata.namespace.clone().unwrap_or_default(),
-        metadata.name.clone().unwrap_or_default(),
-    );
+    let key =
+        ClusterKey::new(metadata.namespace.clone().unwrap_or_default(), metadata.name.clone().unwrap_or_default());
     let status = cluster.and_then(|cluster| cluster.status.clone()).unwrap_or_default();
     let conditions = status.conditions.unwrap_or_default();
-    let last_transition_time = conditions
-        .iter()
-        .filter_map(|condition| condition["lastTransitionTime"].as_str())
-        .max()
-        .map(str::to_owned);
+    let last_transition_time =
+        conditions.iter().filter_map(|condition| condition["lastTransitionTime"].as_str()).max().map(str::to_owned);
     Cluster {
         document: cluster.map_or_else(|| bare_document(&key), view),
         uid: metadata.uid.clone().unwrap_or_default(),
@@ -102,9 +97,7 @@ pub fn render(metadata: &ObjectMeta, decoded: Result<&RayCluster, &str>, nodes: 
         },
         status: ClusterStatus {
             state: cluster.map_or(State::Unknown, |cluster| status::state(cluster, nodes)),
-            message: decoded
-                .err()
-                .map(|why| format!("What Kubernetes holds under this name can't be read: {why}.")),
+            message: decoded.err().map(|why| format!("What Kubernetes holds under this name can't be read: {why}.")),
             head: status::head(cluster, nodes),
             worker_groups: status::groups(cluster, nodes),
             endpoints: status.endpoints.unwrap_or_default(),

@@ -66,21 +66,13 @@ pub fn state(cluster: &RayCluster, nodes: &[NodeFact]) -> State {
         return State::Deleting;
     }
     if suspension_wanted(cluster) {
-        return if nodes.is_empty() {
-            State::Stopped
-        } else {
-            State::Stopping
-        };
+        return if nodes.is_empty() { State::Stopped } else { State::Stopping };
     }
     if is_ready(cluster, nodes) {
         return State::Ready;
     }
     // Sticky until suspended, and the same whoever asks.
-    if cluster.condition("RayClusterProvisioned") == Some(true) {
-        State::Degraded
-    } else {
-        State::Pending
-    }
+    if cluster.condition("RayClusterProvisioned") == Some(true) { State::Degraded } else { State::Pending }
 }
 
 /// `suspend: true`, or no explicit `false` while the operator holds the cluster suspended: it resumes only on one.
@@ -92,19 +84,11 @@ fn suspension_wanted(cluster: &RayCluster) -> bool {
 }
 
 fn is_ready(cluster: &RayCluster, nodes: &[NodeFact]) -> bool {
-    let head = nodes
-        .iter()
-        .any(|node| node.role == NodeRole::Head && counts_as_ready(node));
+    let head = nodes.iter().any(|node| node.role == NodeRole::Head && counts_as_ready(node));
     let autoscaling = cluster.autoscaling();
     head && cluster.worker_groups().all(|group| {
-        let wanted = if autoscaling {
-            group.least_pods()
-        } else {
-            group.desired_pods()
-        };
-        let ready = workers_of(&group.group_name, nodes)
-            .filter(|node| counts_as_ready(node))
-            .count();
+        let wanted = if autoscaling { group.least_pods() } else { group.desired_pods() };
+        let ready = workers_of(&group.group_name, nodes).filter(|node| counts_as_ready(node)).count();
         i64::try_from(ready).is_ok_and(|ready| ready >= wanted)
     })
 }
@@ -114,9 +98,7 @@ fn counts_as_ready(node: &NodeFact) -> bool {
 }
 
 fn workers_of<'a>(group: &'a str, nodes: &'a [NodeFact]) -> impl Iterator<Item = &'a NodeFact> {
-    nodes
-        .iter()
-        .filter(move |node| node.role == NodeRole::Worker && node.group == group)
+    nodes.iter().filter(move |node| node.role == NodeRole::Worker && node.group == group)
 }
 
 /// How many nodes of each group are where: the spec's groups in its order, then groups that only nodes name.

@@ -23,12 +23,7 @@ pub fn image(template: &Value) -> Option<&str> {
 #[must_use]
 pub fn short_amount(template: &Value, resource: &str) -> Option<String> {
     let resources = ray_container(template)?.get("resources")?;
-    let amount = |kind: &str| {
-        resources
-            .get(kind)
-            .and_then(|amounts| amounts.get(resource))
-            .and_then(amount_text)
-    };
+    let amount = |kind: &str| resources.get(kind).and_then(|amounts| amounts.get(resource)).and_then(amount_text);
     let limit = amount("limits")?;
     let Some(request) = amount("requests") else {
         return Some(limit);
@@ -48,9 +43,7 @@ fn amount_text(value: &Value) -> Option<String> {
 
 /// The Ray container's environment variables that have a plain value, in order.
 pub fn plain_env(template: &Value) -> impl Iterator<Item = (String, String)> {
-    let entries = ray_container(template)
-        .and_then(|container| container.get("env"))
-        .and_then(Value::as_array);
+    let entries = ray_container(template).and_then(|container| container.get("env")).and_then(Value::as_array);
     entries.into_iter().flatten().filter_map(|entry| {
         let name = entry.get("name")?.as_str()?;
         // No value and no source: Kubernetes takes it for the empty string.
@@ -83,19 +76,12 @@ pub fn generate(parts: &Generated<'_>) -> Value {
     container.insert("name".into(), parts.container.into());
     container.insert("image".into(), parts.image.into());
     if !parts.env.is_empty() {
-        let env: Vec<_> = parts
-            .env
-            .iter()
-            .map(|(name, value)| json!({"name": name, "value": value}))
-            .collect();
+        let env: Vec<_> = parts.env.iter().map(|(name, value)| json!({"name": name, "value": value})).collect();
         container.insert("env".into(), env.into());
     }
     if !parts.amounts.is_empty() {
-        let amounts: Map<_, _> = parts
-            .amounts
-            .iter()
-            .map(|(resource, amount)| ((*resource).to_owned(), (*amount).into()))
-            .collect();
+        let amounts: Map<_, _> =
+            parts.amounts.iter().map(|(resource, amount)| ((*resource).to_owned(), (*amount).into())).collect();
         container.insert("resources".into(), json!({"limits": amounts, "requests": amounts}));
     }
     container.insert("terminationMessagePolicy".into(), "FallbackToLogsOnError".into());

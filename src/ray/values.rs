@@ -55,10 +55,7 @@ key_rules! {
 
 fn check_group_name(name: &str) -> Result<(), Wrong> {
     if name == "headgroup" {
-        return Err(Wrong::new(
-            FaultCode::InvalidName,
-            "`headgroup` is what KubeRay calls the head's own group.",
-        ));
+        return Err(Wrong::new(FaultCode::InvalidName, "`headgroup` is what KubeRay calls the head's own group."));
     }
     check_label_name("a worker group", name)
 }
@@ -72,11 +69,7 @@ fn check_env_name(name: &str) -> Result<(), Wrong> {
 }
 
 fn non_empty(what: &str, text: &str) -> Result<(), Wrong> {
-    if text.is_empty() {
-        Err(Wrong::new(FaultCode::InvalidValue, format!("{what} can't be empty.")))
-    } else {
-        Ok(())
-    }
+    if text.is_empty() { Err(Wrong::new(FaultCode::InvalidValue, format!("{what} can't be empty."))) } else { Ok(()) }
 }
 
 impl<T, R> Keyed<T, R> {
@@ -124,27 +117,21 @@ impl<T: Deserr<Faults>, R: KeyRule> Deserr<Faults> for Keyed<T, R> {
             if let Err(wrong) = R::check(&key) {
                 faults.push(wrong.at(place));
             }
-            match value.into_value() {
-                Input::Null => {}
-                value => match T::deserialize_from_value(value, place) {
-                    Ok(value) => drop(read.insert(key, value)),
-                    Err(found) => faults.extend(found.0),
-                },
+            let value = value.into_value();
+            if value.kind() == ValueKind::Null {
+                continue;
+            }
+            match T::deserialize_from_value(value, place) {
+                Ok(value) => drop(read.insert(key, value)),
+                Err(found) => faults.extend(found.0),
             }
         }
-        if faults.is_empty() {
-            Ok(Self(read, PhantomData))
-        } else {
-            Err(Faults(faults))
-        }
+        if faults.is_empty() { Ok(Self(read, PhantomData)) } else { Err(Faults(faults)) }
     }
 }
 
 fn wrong_type<V: IntoValue>(actual: Input<V>, wanted: ValueKind, location: ValuePointerRef<'_>) -> Faults {
-    let error = ErrorKind::IncorrectValueKind {
-        actual,
-        accepted: &[wanted],
-    };
+    let error = ErrorKind::IncorrectValueKind { actual, accepted: &[wanted] };
     match Faults::error(None, error, location) {
         ControlFlow::Continue(faults) | ControlFlow::Break(faults) => faults,
     }
@@ -195,10 +182,7 @@ fn check_image(image: &str) -> Result<(), Wrong> {
     if !image.is_empty() && !image.contains(char::is_whitespace) {
         return Ok(());
     }
-    Err(Wrong::new(
-        FaultCode::InvalidValue,
-        "An image's reference is neither empty nor has it spaces.",
-    ))
+    Err(Wrong::new(FaultCode::InvalidValue, "An image's reference is neither empty nor has it spaces."))
 }
 
 fn check_image_tag(tag: &str) -> Result<(), Wrong> {
@@ -206,10 +190,7 @@ fn check_image_tag(tag: &str) -> Result<(), Wrong> {
     if (1..=128).contains(&tag.len()) && tag.bytes().all(inside) && !tag.starts_with(['.', '-']) {
         return Ok(());
     }
-    Err(Wrong::new(
-        FaultCode::InvalidValue,
-        format!("`{tag}` is no version of Ray; write one like `2.52.0`."),
-    ))
+    Err(Wrong::new(FaultCode::InvalidValue, format!("`{tag}` is no version of Ray; write one like `2.52.0`.")))
 }
 
 /// A number of nodes: not negative.
@@ -258,10 +239,7 @@ impl Deserr<Faults> for WholeAmount {
         if quantity.is_whole() {
             return Ok(Self(quantity.as_str().to_owned()));
         }
-        let message = format!(
-            "{} is not a whole number, and this can't be divided.",
-            quantity.as_str()
-        );
+        let message = format!("{} is not a whole number, and this can't be divided.", quantity.as_str());
         Err(Fault::new(pointer(location), FaultCode::OutOfRange, message).into())
     }
 }

@@ -100,15 +100,9 @@ impl Subscription {
     fn begin(&mut self, mut frames: Vec<Bytes>) {
         let (entries, position) = self.cache.snapshot(&self.fits);
         self.position = position;
-        self.known = entries
-            .iter()
-            .map(|entry| (entry.key.clone(), entry.uid.clone()))
-            .collect();
-        frames.extend(
-            entries
-                .iter()
-                .map(|entry| frame::of(entry, EventType::Added, self.cache.epoch(), entry.sequence)),
-        );
+        self.known = entries.iter().map(|entry| (entry.key.clone(), entry.uid.clone())).collect();
+        frames
+            .extend(entries.iter().map(|entry| frame::of(entry, EventType::Added, self.cache.epoch(), entry.sequence)));
         frames.push(frame::bare(EventType::Synced, self.cache.epoch(), position));
         // One whose cluster went before it began has nothing to wait for.
         self.ended = self.only.is_some() && self.known.is_empty();

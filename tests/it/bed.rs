@@ -21,8 +21,7 @@ mod story;
 /// Where the control plane is.
 pub(super) fn kubeconfig() -> Outcome<PathBuf> {
     let path = std::env::var_os("RAYGATE_BED_KUBECONFIG");
-    path.map(PathBuf::from)
-        .ok_or_else(|| "RAYGATE_BED_KUBECONFIG is not set: tests/run does it".into())
+    path.map(PathBuf::from).ok_or_else(|| "RAYGATE_BED_KUBECONFIG is not set: tests/run does it".into())
 }
 
 /// The control plane, without raygate in between.
@@ -54,14 +53,7 @@ impl Bed {
     pub(super) async fn raygate(&self, arguments: &[&str]) -> Outcome<Raygate> {
         let kubeconfig = kubeconfig()?;
         let kubeconfig = kubeconfig.to_str().ok_or("a strange path")?;
-        let given = [
-            "--backend",
-            "kubernetes",
-            "--kubeconfig",
-            kubeconfig,
-            "--default-namespace",
-            &self.namespace,
-        ];
+        let given = ["--backend", "kubernetes", "--kubeconfig", kubeconfig, "--default-namespace", &self.namespace];
         let raygate = Raygate::start(&[&given, arguments].concat()).await?;
         raygate.ready().await?;
         Ok(raygate)
@@ -78,14 +70,8 @@ impl Bed {
         use tokio::io::AsyncWriteExt as _;
         let kubectl = std::env::var_os("RAYGATE_BED_KUBECTL").ok_or("RAYGATE_BED_KUBECTL is not set")?;
         let mut command = tokio::process::Command::new(kubectl);
-        command
-            .arg("--kubeconfig")
-            .arg(kubeconfig()?)
-            .args(["-n", &self.namespace])
-            .args(arguments);
-        command
-            .stdin(std::process::Stdio::piped())
-            .stdout(std::process::Stdio::piped());
+        command.arg("--kubeconfig").arg(kubeconfig()?).args(["-n", &self.namespace]).args(arguments);
+        command.stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::piped());
         command.stderr(std::process::Stdio::piped()).kill_on_drop(true);
         let mut child = command.spawn()?;
         let mut stdin = child.stdin.take().ok_or("no input")?;
@@ -114,21 +100,12 @@ impl Bed {
 /// A new namespace.
 async fn fresh(client: &kube::Client, subject: &str) -> Outcome<String> {
     static COUNT: AtomicU32 = AtomicU32::new(0);
-    let name = format!(
-        "{subject}-{}-{}",
-        std::process::id(),
-        COUNT.fetch_add(1, Ordering::Relaxed)
-    );
+    let name = format!("{subject}-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
     let namespace: Namespace = serde_json::from_value(json!({"metadata": {"name": name}}))?;
-    Api::<Namespace>::all(client.clone())
-        .create(&PostParams::default(), &namespace)
-        .await?;
+    Api::<Namespace>::all(client.clone()).create(&PostParams::default(), &namespace).await?;
     // The default service account comes a moment later; pods can't be made before.
     let accounts: Api<k8s_openapi::api::core::v1::ServiceAccount> = Api::namespaced(client.clone(), &name);
-    eventually("the namespace has its service account", async || {
-        Ok(accounts.get_opt("default").await?)
-    })
-    .await?;
+    eventually("the namespace has its service account", async || Ok(accounts.get_opt("default").await?)).await?;
     Ok(name)
 }
 
@@ -145,11 +122,7 @@ mod contract {
             watch_timeout_seconds: 25,
             watch_backoff_max: Duration::from_secs(1),
         };
-        Ok(Ground {
-            backend: backend(options).await?,
-            namespace: bed.namespace,
-            elsewhere,
-        })
+        Ok(Ground { backend: backend(options).await?, namespace: bed.namespace, elsewhere })
     }
 
     promises!(ground, #[ignore = "needs the control plane that tests/run starts"]);

@@ -112,11 +112,7 @@ mod memory {
             pod_stop_delay: Duration::from_millis(5),
         };
         let (namespace, elsewhere) = ("home".to_owned(), "elsewhere".to_owned());
-        ready(Ok(Ground {
-            backend: backend(options),
-            namespace,
-            elsewhere,
-        }))
+        ready(Ok(Ground { backend: backend(options), namespace, elsewhere }))
     }
 
     promises!(ground);

@@ -48,7 +48,7 @@ pub(crate) async fn story(raygate: &Api, outside: &impl Outside, namespace: &str
     // Create: the answer is the whole resource, and read at once it is no older.
     let created = raygate.post("/clusters", &document()).await?;
     assert_eq!(created.status, 201, "{created:?}");
-    let reference = format!("demo.{}", namespace);
+    let reference = format!("demo.{namespace}");
     assert_eq!(created.header("location"), format!("clusters/{reference}"));
     let cluster = created.json();
     assert_eq!(cluster["status"]["state"], "PENDING", "{cluster}");
@@ -73,18 +73,13 @@ pub(crate) async fn story(raygate: &Api, outside: &impl Outside, namespace: &str
     let bounds = ["groupName", "replicas", "minReplicas", "maxReplicas"].map(|member| worker[member].clone());
     assert_eq!(bounds, [json!("small"), json!(2), json!(0), json!(5)]);
     let container = &worker["template"]["spec"]["containers"][0];
-    assert_eq!(
-        container["env"],
-        json!([{"name": "MODE", "value": "fast"}, {"name": "EMPTY", "value": ""}])
-    );
+    assert_eq!(container["env"], json!([{"name": "MODE", "value": "fast"}, {"name": "EMPTY", "value": ""}]));
     let amounts = json!({"cpu": "0.5", "memory": "1Gi", "nvidia.com/gpu": "1"});
     assert_eq!(container["resources"], json!({"limits": amounts, "requests": amounts}));
     assert_eq!(container["terminationMessagePolicy"], "FallbackToLogsOnError");
 
     // The socket sees it come: PENDING until the operator's pods are ready, then READY.
-    let events = socket
-        .until(|event| event["cluster"]["status"]["state"] == "READY")
-        .await?;
+    let events = socket.until(|event| event["cluster"]["status"]["state"] == "READY").await?;
     assert_eq!(events[0]["type"], "ADDED", "{events:?}");
     assert_eq!(states(&events), ["PENDING", "READY"]);
     let ready = events.last().ok_or("no event")?;
@@ -96,52 +91,27 @@ pub(crate) async fn story(raygate: &Api, outside: &impl Outside, namespace: &str
     assert_eq!(outside.pods().await?, 3);
     let service = eventually("the head's service is named", async || {
         let head = raygate.get("/clusters/demo").await?.json()["status"]["head"].clone();
-        Ok(head["service"]
-            .as_str()
-            .filter(|_| head["dashboardPort"] == 8265)
-            .map(str::to_owned))
+        Ok(head["service"].as_str().filter(|_| head["dashboardPort"] == 8265).map(str::to_owned))
     })
     .await?;
     assert!(outside.service(&service).await?, "{service}");
 
     // The manifest is the object as Kubernetes holds it, without managedFields.
     let manifest = raygate.get("/clusters/demo/manifest").await?.json();
-    assert_eq!(
-        manifest["spec"],
-        outside.stored("demo").await?.ok_or("nothing is stored")?["spec"]
-    );
-    assert_eq!(
-        (&manifest["kind"], &manifest["metadata"]["managedFields"]),
-        (&json!("RayCluster"), &Value::Null)
-    );
+    assert_eq!(manifest["spec"], outside.stored("demo").await?.ok_or("nothing is stored")?["spec"]);
+    assert_eq!((&manifest["kind"], &manifest["metadata"]["managedFields"]), (&json!("RayCluster"), &Value::Null));
 
     // Scaled beside raygate: seen on the socket, up and ready again.
     outside.scale("demo", 3).await?;
-    socket
-        .until(|event| event["cluster"]["workerGroups"]["small"]["replicas"] == 3)
-        .await?;
-    let events = socket
-        .until(|event| event["cluster"]["status"]["workerGroups"]["small"]["ready"] == 3)
-        .await?;
-    assert_eq!(
-        states(&events),
-        ["DEGRADED", "READY"],
-        "growing is DEGRADED until it has grown"
-    );
+    socket.until(|event| event["cluster"]["workerGroups"]["small"]["replicas"] == 3).await?;
+    let events = socket.until(|event| event["cluster"]["status"]["workerGroups"]["small"]["ready"] == 3).await?;
+    assert_eq!(states(&events), ["DEGRADED", "READY"], "growing is DEGRADED until it has grown");
 
     // Deleted: DELETING until nothing of it is left, then gone.
     let deleted = raygate.delete(&format!("/clusters/{reference}")).await?;
-    assert_eq!(
-        (deleted.status.as_u16(), &deleted.json()["status"]["state"]),
-        (202, &json!("DELETING"))
-    );
-    assert_eq!(
-        raygate.get("/clusters/demo").await?.json()["status"]["state"],
-        "DELETING"
-    );
-    socket
-        .until(|event| event["cluster"]["status"]["state"] == "DELETING")
-        .await?;
+    assert_eq!((deleted.status.as_u16(), &deleted.json()["status"]["state"]), (202, &json!("DELETING")));
+    assert_eq!(raygate.get("/clusters/demo").await?.json()["status"]["state"], "DELETING");
+    socket.until(|event| event["cluster"]["status"]["state"] == "DELETING").await?;
     let events = socket.until(|event| event["type"] == "DELETED").await?;
     assert_eq!(states(&events), ["DELETING"]);
     assert_eq!(events.last().ok_or("no event")?["cluster"]["uid"], uid.as_str());
@@ -149,10 +119,7 @@ pub(crate) async fn story(raygate: &Api, outside: &impl Outside, namespace: &str
     raygate.delete("/clusters/demo").await?.problem(404, "NOT_FOUND");
     assert!(outside.stored("demo").await?.is_none());
     assert_eq!(outside.pods().await?, 0);
-    eventually("the service is gone", async || {
-        Ok((!outside.service(&service).await?).then_some(()))
-    })
-    .await?;
+    eventually("the service is gone", async || Ok((!outside.service(&service).await?).then_some(()))).await?;
     socket.close().await
 }
 
@@ -174,12 +141,7 @@ impl Outside for Embedded {
             let mut groups = held.raw["spec"]["workerGroupSpecs"].clone();
             groups[0]["replicas"] = replicas.into();
             let patch = json!({"spec": {"workerGroupSpecs": groups}});
-            match self
-                .0
-                .clusters
-                .patch("default", name, held.resource_version(), &patch)
-                .await
-            {
+            match self.0.clusters.patch("default", name, held.resource_version(), &patch).await {
                 Err(ManagerError::Conflict) => {}
                 other => return Ok(other.map(drop)?),
             }
@@ -203,21 +165,14 @@ impl Outside for Embedded {
 
     async fn service(&self, name: &str) -> Outcome<bool> {
         // It has no Services: a cluster's is there as long as the cluster.
-        Ok(self
-            .stored("demo")
-            .await?
-            .is_some_and(|cluster| cluster["status"]["head"]["serviceName"] == name))
+        Ok(self.stored("demo").await?.is_some_and(|cluster| cluster["status"]["head"]["serviceName"] == name))
     }
 }
 
 #[tokio::test]
 async fn a_cluster_lives_and_goes_in_memory() -> Outcome {
     let delay = Duration::from_millis(50);
-    let options = Options {
-        namespaces: vec!["default".into()],
-        pod_start_delay: delay,
-        pod_stop_delay: delay,
-    };
+    let options = Options { namespaces: vec!["default".into()], pod_start_delay: delay, pod_stop_delay: delay };
     let backend = backend(options);
     let config = Command::try_parse_from(["raygate", "--shutdown-delay-seconds=0"])?.into_config();
     let listener = TcpListener::bind("127.0.0.1:0").await?;

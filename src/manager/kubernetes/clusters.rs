@@ -30,10 +30,7 @@ where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
 {
     pub(super) fn new(clients: Clients) -> Self {
-        Self {
-            clients,
-            kind: PhantomData,
-        }
+        Self { clients, kind: PhantomData }
     }
 
     fn api(&self, namespace: &str) -> Api<Observed<K>> {
@@ -57,10 +54,7 @@ where
 {
     async fn list(&self, scope: &Scope, label_selector: Option<&str>) -> Result<Vec<Observed<K>>, ManagerError> {
         let api: Api<Observed<K>> = api(self.clients.calls.clone(), scope);
-        let mut params = ListParams {
-            limit: Some(PAGE),
-            ..ListParams::default()
-        };
+        let mut params = ListParams { limit: Some(PAGE), ..ListParams::default() };
         params.label_selector = label_selector.map(str::to_owned);
         let mut items = Vec::new();
         loop {
@@ -74,9 +68,7 @@ where
     }
 
     async fn get(&self, namespace: &str, name: &str) -> Result<Observed<K>, ManagerError> {
-        deadline(self.clients.call_timeout, self.api(namespace).get(name))
-            .await
-            .read()
+        deadline(self.clients.call_timeout, self.api(namespace).get(name)).await.read()
     }
 
     async fn create(&self, object: &K) -> Result<Observed<K>, ManagerError> {
@@ -87,12 +79,8 @@ where
             .map_err(|error| ManagerError::Unexpected(error.to_string()))?;
         // The CRDs prune what they don't know in silence; kube's PostParams can't ask to be told.
         let strict = format!("{}?fieldValidation=Strict", request.uri().path());
-        *request.uri_mut() = strict
-            .parse()
-            .map_err(|error| ManagerError::Unexpected(format!("{error}")))?;
-        deadline(self.clients.call_timeout, self.clients.calls.request(request))
-            .await
-            .write()
+        *request.uri_mut() = strict.parse().map_err(|error| ManagerError::Unexpected(format!("{error}")))?;
+        deadline(self.clients.call_timeout, self.clients.calls.request(request)).await.write()
     }
 
     async fn patch(
@@ -107,16 +95,10 @@ where
             guarded["metadata"] = json!({});
         }
         guarded["metadata"]["resourceVersion"] = resource_version.into();
-        let params = PatchParams {
-            field_validation: Some(ValidationDirective::Strict),
-            ..PatchParams::default()
-        };
-        deadline(
-            self.clients.call_timeout,
-            self.api(namespace).patch(name, &params, &Patch::Merge(guarded)),
-        )
-        .await
-        .write()
+        let params = PatchParams { field_validation: Some(ValidationDirective::Strict), ..PatchParams::default() };
+        deadline(self.clients.call_timeout, self.api(namespace).patch(name, &params, &Patch::Merge(guarded)))
+            .await
+            .write()
     }
 
     async fn delete(
@@ -134,9 +116,7 @@ where
             preconditions: Some(guard),
             ..DeleteParams::default()
         };
-        let answer = deadline(self.clients.call_timeout, self.api(namespace).delete(name, &params))
-            .await
-            .write()?;
+        let answer = deadline(self.clients.call_timeout, self.api(namespace).delete(name, &params)).await.write()?;
         Ok(answer.either(|object| Deletion::Started(Box::new(object)), |_| Deletion::Done))
     }
 

@@ -51,10 +51,7 @@ impl<T> ManagerResultExt<T> for Outcome<T> {
 
 /// Whether the error is an answer of the server, or was found before anything was sent.
 fn was_answered(error: &Error) -> bool {
-    matches!(
-        error,
-        Error::Api(_) | Error::BuildRequest(_) | Error::HttpError(_) | Error::Auth(_)
-    )
+    matches!(error, Error::Api(_) | Error::BuildRequest(_) | Error::HttpError(_) | Error::Auth(_))
 }
 
 /// Whether no connection could be made.
@@ -71,13 +68,12 @@ fn never_left(error: &Error) -> bool {
 }
 
 fn from_error(error: &Error) -> ManagerError {
-    match error {
-        Error::Api(status) => from_status(status),
-        Error::SerdeError(_) | Error::FromUtf8(_) | Error::BuildRequest(_) | Error::HttpError(_) => {
-            ManagerError::Unexpected(chain(error))
-        }
-        other => ManagerError::Unavailable(chain(other)),
+    if let Error::Api(status) = error {
+        return from_status(status);
     }
+    let senseless =
+        matches!(error, Error::SerdeError(_) | Error::FromUtf8(_) | Error::BuildRequest(_) | Error::HttpError(_));
+    if senseless { ManagerError::Unexpected(chain(error)) } else { ManagerError::Unavailable(chain(error)) }
 }
 
 /// Longest text of Kubernetes' that is passed on, in bytes.
@@ -116,10 +112,7 @@ fn from_status(status: &Status) -> ManagerError {
             message,
             causes: causes
                 .iter()
-                .map(|cause| Cause {
-                    field: cause.field.clone(),
-                    message: cut(&cause.message),
-                })
+                .map(|cause| Cause { field: cause.field.clone(), message: cut(&cause.message) })
                 .collect(),
         },
         (408 | 429 | 500.., _) => ManagerError::Unavailable(message),
@@ -157,10 +150,7 @@ fn chain(error: &Error) -> String {
 }
 
 fn cut(text: &str) -> String {
-    let end = (0..=LONGEST.min(text.len()))
-        .rev()
-        .find(|end| text.is_char_boundary(*end))
-        .unwrap_or(0);
+    let end = (0..=LONGEST.min(text.len())).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
     text.get(..end).unwrap_or_default().to_owned()
 }
 
@@ -207,10 +197,7 @@ mod tests {
     fn a_strict_decoding_error_never_shows_the_object() {
         let answer = json!({"code": 422, "reason": "Invalid",
             "message": "RayCluster.ray.io \"demo\" is invalid: patch: Invalid value: \"{\\\"env\\\":\\\"hunter2\\\"}\": strict decoding error: unknown field \"spec.foo\""});
-        assert_eq!(
-            mapped(answer),
-            ManagerError::FieldNotSupported("unknown field \"spec.foo\"".into())
-        );
+        assert_eq!(mapped(answer), ManagerError::FieldNotSupported("unknown field \"spec.foo\"".into()));
     }
 
     #[test]

@@ -53,11 +53,6 @@ async fn config(options: &Options) -> Result<kube::Config, String> {
     };
     let unusable = |error: &dyn std::fmt::Display| format!("the kubeconfig {} is unusable: {error}", path.display());
     let kubeconfig = Kubeconfig::read_from(path).map_err(|error| unusable(&error))?;
-    let choice = KubeConfigOptions {
-        context: options.context.clone(),
-        ..KubeConfigOptions::default()
-    };
-    kube::Config::from_custom_kubeconfig(kubeconfig, &choice)
-        .await
-        .map_err(|error| unusable(&error))
+    let choice = KubeConfigOptions { context: options.context.clone(), ..KubeConfigOptions::default() };
+    kube::Config::from_custom_kubeconfig(kubeconfig, &choice).await.map_err(|error| unusable(&error))
 }

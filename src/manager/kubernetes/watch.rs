@@ -42,10 +42,7 @@ where
         Err(error) => {
             // Can't happen after the first client was made of the same configuration; said all the same.
             life.failed(watch_start_error(&error));
-            return Watch {
-                changes: futures::stream::pending().boxed(),
-                life,
-            };
+            return Watch { changes: futures::stream::pending().boxed(), life };
         }
     };
     let config = watcher::Config {

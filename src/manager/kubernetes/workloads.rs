@@ -52,11 +52,7 @@ impl PodDigest {
         let Self { metadata, status } = self;
         let labels = metadata.labels.unwrap_or_default();
         let label = |key: &str| labels.get(key).cloned().unwrap_or_default();
-        let owner = metadata
-            .owner_references
-            .into_iter()
-            .flatten()
-            .find(|owner| owner.controller == Some(true));
+        let owner = metadata.owner_references.into_iter().flatten().find(|owner| owner.controller == Some(true));
         let conditions = status.conditions.as_deref().unwrap_or_default();
         NodeFact {
             namespace: metadata.namespace.unwrap_or_default(),
@@ -70,9 +66,7 @@ impl PodDigest {
                 "worker" => NodeRole::Worker,
                 _ => NodeRole::Other,
             },
-            ready: conditions
-                .iter()
-                .any(|condition| condition.type_ == "Ready" && condition.status == "True"),
+            ready: conditions.iter().any(|condition| condition.type_ == "Ready" && condition.status == "True"),
             deleting: metadata.deletion_timestamp.is_some(),
             reason: reason(&status),
             phase: status.phase.unwrap_or_default(),
@@ -90,11 +84,7 @@ fn reason(status: &PodStatus) -> Option<String> {
         let mut found = conditions.filter(|condition| unmet(&condition.type_, &condition.status));
         found.next().and_then(|condition| condition.reason.clone())
     };
-    status
-        .reason
-        .clone()
-        .or_else(|| containers.find_map(container_reason))
-        .or_else(unscheduled)
+    status.reason.clone().or_else(|| containers.find_map(container_reason)).or_else(unscheduled)
 }
 
 fn container_reason(container: &ContainerStatus) -> Option<String> {

@@ -27,11 +27,7 @@ struct Logged<T> {
 
 impl<T> Default for Collection<T> {
     fn default() -> Self {
-        Self {
-            objects: BTreeMap::new(),
-            log: VecDeque::new(),
-            forgotten: 0,
-        }
+        Self { objects: BTreeMap::new(), log: VecDeque::new(), forgotten: 0 }
     }
 }
 
@@ -46,10 +42,7 @@ impl<T> Collection<T> {
 
     /// The objects of the scope, by namespace and name.
     pub(super) fn objects(&self, scope: &Scope) -> impl Iterator<Item = Arc<T>> {
-        self.objects
-            .iter()
-            .filter(|(key, _)| covers(scope, &key.0))
-            .map(|(_, object)| Arc::clone(object))
+        self.objects.iter().filter(|(key, _)| covers(scope, &key.0)).map(|(_, object)| Arc::clone(object))
     }
 
     /// The changes in the scope after this version; `None` if the log doesn't reach back so far.
@@ -75,11 +68,7 @@ impl<T> Collection<T> {
     }
 
     fn record(&mut self, version: u64, key: &Key, change: Change<Arc<T>>) {
-        self.log.push_back(Logged {
-            version,
-            namespace: key.0.clone(),
-            change,
-        });
+        self.log.push_back(Logged { version, namespace: key.0.clone(), change });
         if self.log.len() > LOG_LENGTH {
             self.forgotten = self.log.pop_front().map_or(self.forgotten, |entry| entry.version);
         }

@@ -41,12 +41,7 @@ pub(super) async fn run(store: Arc<Store>, delays: Delays) {
     loop {
         newest.borrow_and_update();
         while let Some(work) = store.next_work() {
-            let mut look = Look {
-                store: &store,
-                key: &work.key,
-                timers: Vec::new(),
-                starved: false,
-            };
+            let mut look = Look { store: &store, key: &work.key, timers: Vec::new(), starved: false };
             look.at(&work);
             if look.starved {
                 starved.insert(work.key.clone());
@@ -85,12 +80,7 @@ async fn due(timer: Timer, delays: Delays) -> Timer {
 
 impl Timer {
     fn expire(&self, store: &Store) {
-        let Self {
-            cluster,
-            pod,
-            uid,
-            goes,
-        } = self;
+        let Self { cluster, pod, uid, goes } = self;
         if *goes {
             return store.remove_pod(cluster, pod, uid);
         }
@@ -116,11 +106,8 @@ struct Look<'a> {
 impl Look<'_> {
     fn at(&mut self, work: &Work) {
         let uid = work.cluster.as_ref().map(|cluster| text(cluster, "uid"));
-        let (own, orphans): (Vec<_>, Vec<_>) = work
-            .pods
-            .iter()
-            .cloned()
-            .partition(|pod| Some(pod.owner_uid.as_str()) == uid);
+        let (own, orphans): (Vec<_>, Vec<_>) =
+            work.pods.iter().cloned().partition(|pod| Some(pod.owner_uid.as_str()) == uid);
         self.delete_pods(&orphans);
         let Some(cluster) = &work.cluster else { return };
         if !is_deleting(cluster) {
@@ -159,11 +146,7 @@ impl Look<'_> {
         let message = format!(
             "pods of \"{cluster}\" are forbidden: exceeded quota: {namespace}, requested: pods=1, used: pods={POD_LIMIT}, limited: pods={POD_LIMIT}"
         );
-        let reason = if role == NodeRole::Head {
-            "FailedCreateHeadPod"
-        } else {
-            "FailedCreateWorkerPod"
-        };
+        let reason = if role == NodeRole::Head { "FailedCreateHeadPod" } else { "FailedCreateWorkerPod" };
         Failure { reason, message }
     }
 
@@ -193,29 +176,18 @@ impl Look<'_> {
 
     fn delete_pods(&mut self, pods: &[Arc<NodeFact>]) {
         for pod in pods.iter().filter(|pod| !pod.deleting) {
-            self.store
-                .change_pod(self.key, &pod.name, &pod.uid, |fact| fact.deleting = true);
+            self.store.change_pod(self.key, &pod.name, &pod.uid, |fact| fact.deleting = true);
             self.timers.push(self.timer(pod, true));
         }
     }
 
     fn timer(&self, pod: &NodeFact, goes: bool) -> Timer {
-        Timer {
-            cluster: self.key.clone(),
-            pod: pod.name.clone(),
-            uid: pod.uid.clone(),
-            goes,
-        }
+        Timer { cluster: self.key.clone(), pod: pod.name.clone(), uid: pod.uid.clone(), goes }
     }
 }
 
 fn suffix() -> String {
     let mut random = rand::rng();
-    let letter = |_| {
-        SUFFIX
-            .get(random.random_range(0..SUFFIX.len()))
-            .copied()
-            .map_or('x', char::from)
-    };
+    let letter = |_| SUFFIX.get(random.random_range(0..SUFFIX.len())).copied().map_or('x', char::from);
     (0..5).map(letter).collect()
 }

@@ -48,22 +48,12 @@ pub struct Options {
 /// is dropped; a watch that outlives them stays silent.
 #[must_use]
 pub fn backend(options: Options) -> Backend {
-    let Options {
-        namespaces,
-        pod_start_delay,
-        pod_stop_delay,
-    } = options;
+    let Options { namespaces, pod_start_delay, pod_stop_delay } = options;
     let store = Arc::new(Store::new(namespaces));
-    let delays = Delays {
-        start: pod_start_delay,
-        stop: pod_stop_delay,
-    };
+    let delays = Delays { start: pod_start_delay, stop: pod_stop_delay };
     let life = AbortOnDropHandle::new(tokio::spawn(life::run(Arc::clone(&store), delays)));
     let memory = Arc::new(Memory { store, _life: life });
-    Backend {
-        clusters: Arc::<Memory>::clone(&memory),
-        workloads: memory,
-    }
+    Backend { clusters: Arc::<Memory>::clone(&memory), workloads: memory }
 }
 
 struct Memory {
@@ -80,11 +70,7 @@ impl ResourceManager<RayCluster> for Memory {
     ) -> Result<Vec<Observed<RayCluster>>, ManagerError> {
         let selector = Selector::parse(label_selector.unwrap_or_default())?;
         let objects = self.store.clusters(scope);
-        objects
-            .iter()
-            .filter(|object| selector.matches(&object["metadata"]["labels"]))
-            .map(|o| observed(o))
-            .collect()
+        objects.iter().filter(|object| selector.matches(&object["metadata"]["labels"])).map(|o| observed(o)).collect()
     }
 
     async fn get(&self, namespace: &str, name: &str) -> Result<Observed<RayCluster>, ManagerError> {
@@ -120,10 +106,7 @@ impl ResourceManager<RayCluster> for Memory {
         let changes = watch::clusters(Arc::clone(&self.store), scope.clone());
         // The store holds only what this can read: its schema sees to that.
         let changes = changes.filter_map(|change| async move { read(change) });
-        Watch {
-            changes: changes.boxed(),
-            life: ProofOfLife::always(),
-        }
+        Watch { changes: changes.boxed(), life: ProofOfLife::always() }
     }
 }
 
@@ -137,10 +120,7 @@ impl Workloads for Memory {
             Change::Deleted(fact) => Change::Deleted(NodeFact::clone(&fact)),
             Change::Synced => Change::Synced,
         });
-        Watch {
-            changes: changes.boxed(),
-            life: ProofOfLife::always(),
-        }
+        Watch { changes: changes.boxed(), life: ProofOfLife::always() }
     }
 }
 

@@ -27,14 +27,8 @@ pub(super) struct Plan {
 pub(super) fn cares_for(cluster: &RayCluster) -> bool {
     let Some(spec) = &cluster.spec else { return false };
     let name = cluster.metadata.name.as_deref().unwrap_or_default();
-    let managed = spec
-        .extra
-        .get("managedBy")
-        .is_none_or(|manager| manager == "ray.io/kuberay-operator");
-    let head = spec
-        .head_group_spec
-        .as_ref()
-        .is_some_and(|head| has_container(&head.template));
+    let managed = spec.extra.get("managedBy").is_none_or(|manager| manager == "ray.io/kuberay-operator");
+    let head = spec.head_group_spec.as_ref().is_some_and(|head| has_container(&head.template));
     managed && head && is_dns_label(name) && cluster.worker_groups().all(is_valid)
 }
 
@@ -43,10 +37,7 @@ pub(super) fn cares_for(cluster: &RayCluster) -> bool {
 pub(super) fn plan(cluster: &RayCluster, pods: &[Arc<NodeFact>]) -> Plan {
     let alive = || pods.iter().filter(|pod| !pod.deleting).cloned();
     if cluster.condition("RayClusterSuspending") == Some(true) {
-        return Plan {
-            delete: alive().collect(),
-            ..Plan::default()
-        };
+        return Plan { delete: alive().collect(), ..Plan::default() };
     }
     if cluster.condition("RayClusterSuspended") == Some(true) || wants_suspension(cluster) {
         return Plan::default();
@@ -67,17 +58,9 @@ pub(super) fn plan(cluster: &RayCluster, pods: &[Arc<NodeFact>]) -> Plan {
 fn plan_group(plan: &mut Plan, cluster: &RayCluster, group: &WorkerGroupSpec, pods: &[Arc<NodeFact>]) {
     let of_group = |pod: &&Arc<NodeFact>| pod.role == NodeRole::Worker && pod.group == group.group_name;
     let present = pods.iter().filter(of_group).count();
-    let mut alive: Vec<Arc<NodeFact>> = pods
-        .iter()
-        .filter(of_group)
-        .filter(|pod| !pod.deleting)
-        .cloned()
-        .collect();
+    let mut alive: Vec<Arc<NodeFact>> = pods.iter().filter(of_group).filter(|pod| !pod.deleting).cloned().collect();
 
-    let named = group
-        .extra
-        .get("scaleStrategy")
-        .and_then(|strategy| strategy["workersToDelete"].as_array());
+    let named = group.extra.get("scaleStrategy").and_then(|strategy| strategy["workersToDelete"].as_array());
     let named = |pod: &Arc<NodeFact>| named.is_some_and(|names| names.iter().any(|name| *name == *pod.name));
     plan.delete.extend(alive.iter().filter(|pod| named(pod)).cloned());
     alive.retain(|pod| !named(pod));
@@ -85,8 +68,7 @@ fn plan_group(plan: &mut Plan, cluster: &RayCluster, group: &WorkerGroupSpec, po
     let desired = usize::try_from(desired_pods(group)).unwrap_or(usize::MAX);
     let room = BATCH.saturating_sub(plan.create.len());
     let missing = desired.saturating_sub(present).min(room);
-    plan.create
-        .extend((0..missing).map(|_| (group.group_name.clone(), NodeRole::Worker)));
+    plan.create.extend((0..missing).map(|_| (group.group_name.clone(), NodeRole::Worker)));
 
     // With the autoscaler on only it takes pods away, by name.
     if !cluster.autoscaling() || is_suspended(group) {
@@ -99,11 +81,7 @@ fn plan_group(plan: &mut Plan, cluster: &RayCluster, group: &WorkerGroupSpec, po
 
 /// How many pods the operator keeps of this group.
 pub(super) fn desired_pods(group: &WorkerGroupSpec) -> i64 {
-    if is_suspended(group) {
-        0
-    } else {
-        group.desired_pods().max(0)
-    }
+    if is_suspended(group) { 0 } else { group.desired_pods().max(0) }
 }
 
 /// Whether the group alone is suspended (a RayJob's deletion policy does this).
@@ -133,9 +111,7 @@ fn is_valid(group: &WorkerGroupSpec) -> bool {
 }
 
 fn has_container(template: &Value) -> bool {
-    template["spec"]["containers"]
-        .as_array()
-        .is_some_and(|containers| !containers.is_empty())
+    template["spec"]["containers"].as_array().is_some_and(|containers| !containers.is_empty())
 }
 
 fn is_dns_label(name: &str) -> bool {

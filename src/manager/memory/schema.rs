@@ -57,10 +57,7 @@ pub(super) fn prepare_update(new: &mut Value, old: &Value) -> Result<(), Manager
         }
     }
     let held = finalizers(old);
-    for finalizer in finalizers(new)
-        .iter()
-        .filter(|name| is_deleting(old) && !held.contains(name))
-    {
+    for finalizer in finalizers(new).iter().filter(|name| is_deleting(old) && !held.contains(name)) {
         let message = format!(
             "Forbidden: no new finalizers can be added if the object is being deleted, found new finalizers {finalizer}"
         );
@@ -95,9 +92,7 @@ pub(super) fn normalize(object: &mut Value) {
 
 /// Metadata has no empty members and none that Kubernetes doesn't know.
 fn tidy_metadata(object: &mut Value) {
-    let known = ObjectMeta::deserialize(&object["metadata"])
-        .and_then(serde_json::to_value)
-        .unwrap_or_default();
+    let known = ObjectMeta::deserialize(&object["metadata"]).and_then(serde_json::to_value).unwrap_or_default();
     let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) else {
         return;
     };
@@ -108,16 +103,9 @@ fn tidy_metadata(object: &mut Value) {
 /// Fills in the CRD's defaults: the same as [`RayCluster::apply_crd_defaults`], on the raw object, of which nothing is
 /// lost. An explicit null counts as left out.
 fn apply_defaults(object: &mut Value) {
-    let groups = object
-        .pointer_mut("/spec/workerGroupSpecs")
-        .and_then(Value::as_array_mut);
+    let groups = object.pointer_mut("/spec/workerGroupSpecs").and_then(Value::as_array_mut);
     for group in groups.into_iter().flatten().filter_map(Value::as_object_mut) {
-        let defaults = [
-            ("replicas", 0),
-            ("minReplicas", 0),
-            ("maxReplicas", DEFAULT_MAX_REPLICAS),
-            ("numOfHosts", 1),
-        ];
+        let defaults = [("replicas", 0), ("minReplicas", 0), ("maxReplicas", DEFAULT_MAX_REPLICAS), ("numOfHosts", 1)];
         for (member, default) in defaults {
             let value = group.entry(member).or_insert(Value::Null);
             if value.is_null() {
@@ -158,24 +146,15 @@ fn metadata(faults: &mut Faults, metadata: &Value) {
     }
     for (key, value) in metadata["labels"].as_object().into_iter().flatten() {
         if !label_key(key) {
-            faults.add(
-                "metadata.labels",
-                &format!("Invalid value: \"{key}\": can't be a label's key"),
-            );
+            faults.add("metadata.labels", &format!("Invalid value: \"{key}\": can't be a label's key"));
         }
         if !value.as_str().is_some_and(label_value) {
-            faults.add(
-                "metadata.labels",
-                &format!("Invalid value: {value}: can't be a label's value"),
-            );
+            faults.add("metadata.labels", &format!("Invalid value: {value}: can't be a label's value"));
         }
     }
     for key in metadata["annotations"].as_object().into_iter().flat_map(Map::keys) {
         if !label_key(&key.to_lowercase()) {
-            faults.add(
-                "metadata.annotations",
-                &format!("Invalid value: \"{key}\": can't be an annotation's key"),
-            );
+            faults.add("metadata.annotations", &format!("Invalid value: \"{key}\": can't be an annotation's key"));
         }
     }
 }
@@ -193,15 +172,10 @@ fn check_spec(faults: &mut Faults, spec: &Map<String, Value>, old: &Value) {
             faults.add("spec.managedBy", message);
         }
     }
-    if let Some(head) = faults
-        .required(spec, "spec", "headGroupSpec", Kind::Object)
-        .and_then(Value::as_object)
-    {
+    if let Some(head) = faults.required(spec, "spec", "headGroupSpec", Kind::Object).and_then(Value::as_object) {
         check_group(faults, head, "spec.headGroupSpec");
     }
-    let groups = faults
-        .member(spec, "spec", "workerGroupSpecs", Kind::Array)
-        .and_then(Value::as_array);
+    let groups = faults.member(spec, "spec", "workerGroupSpecs", Kind::Array).and_then(Value::as_array);
     for (index, group) in groups.into_iter().flatten().enumerate() {
         let path = format!("spec.workerGroupSpecs[{index}]");
         let Some(group) = faults.typed(group, &path, Kind::Object).and_then(Value::as_object) else {
@@ -217,24 +191,18 @@ fn check_spec(faults: &mut Faults, spec: &Map<String, Value>, old: &Value) {
 }
 
 fn check_group(faults: &mut Faults, group: &Map<String, Value>, path: &str) {
-    let parameters = faults
-        .member(group, path, "rayStartParams", Kind::Object)
-        .and_then(Value::as_object);
+    let parameters = faults.member(group, path, "rayStartParams", Kind::Object).and_then(Value::as_object);
     for (name, value) in parameters.into_iter().flatten() {
         faults.typed(value, &format!("{path}.rayStartParams.{name}"), Kind::String);
     }
-    let template = faults
-        .required(group, path, "template", Kind::Object)
-        .and_then(Value::as_object);
+    let template = faults.required(group, path, "template", Kind::Object).and_then(Value::as_object);
     let path = format!("{path}.template");
     let spec = template.and_then(|template| faults.member(template, &path, "spec", Kind::Object));
     let Some(spec) = spec.and_then(Value::as_object) else {
         return;
     };
     let path = format!("{path}.spec");
-    let containers = faults
-        .required(spec, &path, "containers", Kind::Array)
-        .and_then(Value::as_array);
+    let containers = faults.required(spec, &path, "containers", Kind::Array).and_then(Value::as_array);
     for (index, container) in containers.into_iter().flatten().enumerate() {
         let path = format!("{path}.containers[{index}]");
         if let Some(container) = faults.typed(container, &path, Kind::Object).and_then(Value::as_object) {
@@ -280,10 +248,7 @@ struct Faults(Vec<Cause>);
 
 impl Faults {
     fn add(&mut self, field: &str, message: &str) {
-        self.0.push(Cause {
-            field: field.to_owned(),
-            message: message.to_owned(),
-        });
+        self.0.push(Cause { field: field.to_owned(), message: message.to_owned() });
     }
 
     fn required<'a>(
@@ -301,11 +266,7 @@ impl Faults {
 
     /// The member, if it is there and of this kind.
     fn member<'a>(&mut self, object: &'a Map<String, Value>, path: &str, name: &str, kind: Kind) -> Option<&'a Value> {
-        let field = if path.is_empty() {
-            name.to_owned()
-        } else {
-            format!("{path}.{name}")
-        };
+        let field = if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
         self.typed(object.get(name)?, &field, kind)
     }
 
@@ -315,22 +276,14 @@ impl Faults {
         }
         let number = matches!(kind, Kind::Integer) && (value.is_i64() || value.is_u64());
         let wanted = if number { "int32" } else { kind.name() };
-        let found = if number {
-            value.to_string()
-        } else {
-            type_name(value).to_owned()
-        };
+        let found = if number { value.to_string() } else { type_name(value).to_owned() };
         let message = format!("Invalid value: \"{found}\": {field} in body must be of type {wanted}: \"{found}\"");
         self.add(field, &message);
         None
     }
 
     fn verdict(self, name: &str) -> Result<(), ManagerError> {
-        let words: Vec<String> = self
-            .0
-            .iter()
-            .map(|cause| format!("{}: {}", cause.field, cause.message))
-            .collect();
+        let words: Vec<String> = self.0.iter().map(|cause| format!("{}: {}", cause.field, cause.message)).collect();
         let words = match words.as_slice() {
             [] => return Ok(()),
             [one] => one.clone(),
@@ -357,9 +310,7 @@ fn type_name(value: &Value) -> &'static str {
 
 /// Whether this can be a label's key: a name of up to 63 characters, with a DNS subdomain before a slash or without.
 pub(super) fn label_key(key: &str) -> bool {
-    let (prefix, name) = key
-        .split_once('/')
-        .map_or((None, key), |(prefix, name)| (Some(prefix), name));
+    let (prefix, name) = key.split_once('/').map_or((None, key), |(prefix, name)| (Some(prefix), name));
     prefix.is_none_or(subdomain) && !name.is_empty() && label_value(name)
 }
 

@@ -37,10 +37,7 @@ impl Selector {
                 "" => return Ok(Self(requirements)),
                 "," => {}
                 other => {
-                    return Err(invalid(
-                        text,
-                        &format!("found '{other}', expected: ',' or 'end of string'"),
-                    ));
+                    return Err(invalid(text, &format!("found '{other}', expected: ',' or 'end of string'")));
                 }
             }
         }
@@ -48,9 +45,7 @@ impl Selector {
 
     /// Whether an object with these labels is meant.
     pub(super) fn matches(&self, labels: &Value) -> bool {
-        self.0
-            .iter()
-            .all(|requirement| requirement.holds(labels.get(&requirement.key).and_then(Value::as_str)))
+        self.0.iter().all(|requirement| requirement.holds(labels.get(&requirement.key).and_then(Value::as_str)))
     }
 }
 
@@ -79,16 +74,10 @@ fn requirement(tokens: &mut Tokens<'_>) -> Result<Requirement, String> {
     }
     let key = key.to_owned();
     if absent {
-        return Ok(Requirement {
-            key,
-            test: Test::Absent,
-        });
+        return Ok(Requirement { key, test: Test::Absent });
     }
     if matches!(tokens.peek(), "" | ",") {
-        return Ok(Requirement {
-            key,
-            test: Test::Exists,
-        });
+        return Ok(Requirement { key, test: Test::Exists });
     }
     let test = match tokens.take() {
         "=" | "==" => Test::In(vec![value(tokens)?]),
@@ -104,16 +93,8 @@ fn requirement(tokens: &mut Tokens<'_>) -> Result<Requirement, String> {
 
 /// One value, which may be empty.
 fn value(tokens: &mut Tokens<'_>) -> Result<String, String> {
-    let value = if matches!(tokens.peek(), "" | "," | ")") {
-        ""
-    } else {
-        tokens.take()
-    };
-    if label_value(value) {
-        Ok(value.to_owned())
-    } else {
-        Err(format!("'{value}' can't be a label's value"))
-    }
+    let value = if matches!(tokens.peek(), "" | "," | ")") { "" } else { tokens.take() };
+    if label_value(value) { Ok(value.to_owned()) } else { Err(format!("'{value}' can't be a label's value")) }
 }
 
 fn number(tokens: &mut Tokens<'_>) -> Result<i64, String> {
@@ -140,10 +121,7 @@ fn values(tokens: &mut Tokens<'_>) -> Result<Vec<String>, String> {
 fn invalid(text: &str, fault: &str) -> ManagerError {
     ManagerError::Invalid {
         message: format!("unable to parse requirement: {fault}"),
-        causes: vec![Cause {
-            field: "labelSelector".to_owned(),
-            message: format!("{text}: {fault}"),
-        }],
+        causes: vec![Cause { field: "labelSelector".to_owned(), message: format!("{text}: {fault}") }],
     }
 }
 

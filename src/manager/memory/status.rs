@@ -13,13 +13,8 @@ use crate::ray::cluster::{RayCluster, WorkerGroupSpec};
 use crate::ray::facts::{NodeFact, NodeRole};
 
 /// The ports of a head whose container names none.
-const DEFAULT_PORTS: [(&str, u16); 5] = [
-    ("client", 10001),
-    ("dashboard", 8265),
-    ("gcs-server", 6379),
-    ("metrics", 8080),
-    ("serve", 8000),
-];
+const DEFAULT_PORTS: [(&str, u16); 5] =
+    [("client", 10001), ("dashboard", 8265), ("gcs-server", 6379), ("metrics", 8080), ("serve", 8000)];
 
 /// Why the last pods couldn't be made.
 pub(super) struct Failure {
@@ -39,10 +34,7 @@ pub(super) fn status(
     let mut status = old.as_object().cloned().unwrap_or_default();
     set_counters(&mut status, cluster, pods);
     set_state(&mut status, cluster, pods, &now);
-    let mut conditions = Conditions {
-        list: take_conditions(&mut status),
-        now: &now,
-    };
+    let mut conditions = Conditions { list: take_conditions(&mut status), now: &now };
     set_conditions(&mut conditions, cluster, pods, failure);
     status.insert("conditions".to_owned(), Value::Array(conditions.list));
     status.insert("endpoints".to_owned(), endpoints(cluster));
@@ -63,10 +55,7 @@ fn set_counters(status: &mut Map<String, Value>, cluster: &RayCluster, pods: &[A
     let sum = |of: fn(&WorkerGroupSpec) -> i64| cluster.worker_groups().map(of).fold(0, i64::saturating_add);
     let counters = [
         ("readyWorkerReplicas", count(workers().filter(|pod| pod.ready).count())),
-        (
-            "availableWorkerReplicas",
-            count(workers().filter(|pod| pod.phase == "Running").count()),
-        ),
+        ("availableWorkerReplicas", count(workers().filter(|pod| pod.phase == "Running").count())),
         ("desiredWorkerReplicas", sum(desired_pods)),
         ("minWorkerReplicas", sum(least_pods)),
         ("maxWorkerReplicas", sum(most_pods)),
@@ -86,11 +75,7 @@ fn least_pods(group: &WorkerGroupSpec) -> i64 {
 
 fn most_pods(group: &WorkerGroupSpec) -> i64 {
     let hosts = i64::from(group.num_of_hosts.unwrap_or(1));
-    if is_suspended(group) {
-        0
-    } else {
-        i64::from(group.max_replicas.unwrap_or(i32::MAX)) * hosts
-    }
+    if is_suspended(group) { 0 } else { i64::from(group.max_replicas.unwrap_or(i32::MAX)) * hosts }
 }
 
 fn set_state(status: &mut Map<String, Value>, cluster: &RayCluster, pods: &[Arc<NodeFact>], now: &str) {
@@ -128,15 +113,10 @@ fn set_conditions(
     pods: &[Arc<NodeFact>],
     failure: Option<&Failure>,
 ) {
-    let (suspending, suspended) = (
-        conditions.hold("RayClusterSuspending"),
-        conditions.hold("RayClusterSuspended"),
-    );
+    let (suspending, suspended) = (conditions.hold("RayClusterSuspending"), conditions.hold("RayClusterSuspended"));
     match failure {
         Some(failure) => conditions.set("ReplicaFailure", true, failure.reason, &failure.message),
-        None => conditions
-            .list
-            .retain(|condition| condition["type"] != "ReplicaFailure"),
+        None => conditions.list.retain(|condition| condition["type"] != "ReplicaFailure"),
     }
     set_head_pod_ready(conditions, cluster, pods);
     if !conditions.hold("RayClusterProvisioned") && !suspended {
@@ -164,12 +144,7 @@ fn set_conditions(
         }
     } else {
         conditions.set("RayClusterSuspended", false, "RayClusterSuspended", "");
-        conditions.set(
-            "RayClusterSuspending",
-            suspend == Some(true),
-            "RayClusterSuspending",
-            "",
-        );
+        conditions.set("RayClusterSuspending", suspend == Some(true), "RayClusterSuspending", "");
     }
 }
 
@@ -180,12 +155,7 @@ fn set_head_pod_ready(conditions: &mut Conditions<'_>, cluster: &RayCluster, pod
         Some(head) => {
             let container = container(cluster)["name"].as_str().unwrap_or_default();
             let message = format!("containers with unready status: [{container}]; {container}: ");
-            conditions.set(
-                "HeadPodReady",
-                false,
-                head.reason.as_deref().unwrap_or("ContainersNotReady"),
-                &message,
-            );
+            conditions.set("HeadPodReady", false, head.reason.as_deref().unwrap_or("ContainersNotReady"), &message);
         }
     }
 }
@@ -196,9 +166,7 @@ fn endpoints(cluster: &RayCluster) -> Value {
         let Some(number) = port["containerPort"].as_u64() else {
             continue;
         };
-        let name = port["name"]
-            .as_str()
-            .map_or_else(|| format!("{number}-port"), str::to_owned);
+        let name = port["name"].as_str().map_or_else(|| format!("{number}-port"), str::to_owned);
         endpoints.insert(name, json!(number.to_string()));
     }
     let none = endpoints.is_empty();
@@ -236,8 +204,7 @@ fn head_pod(pods: &[Arc<NodeFact>]) -> Option<&Arc<NodeFact>> {
 /// The head's Ray container.
 fn container(cluster: &RayCluster) -> &Value {
     let head = cluster.spec.as_ref().and_then(|spec| spec.head_group_spec.as_ref());
-    head.and_then(|head| head.template["spec"]["containers"].get(0))
-        .unwrap_or(&Value::Null)
+    head.and_then(|head| head.template["spec"]["containers"].get(0)).unwrap_or(&Value::Null)
 }
 
 struct Conditions<'a> {
@@ -254,19 +221,15 @@ fn take_conditions(status: &mut Map<String, Value>) -> Vec<Value> {
 
 impl Conditions<'_> {
     fn hold(&self, kind: &str) -> bool {
-        self.list
-            .iter()
-            .any(|condition| condition["type"] == kind && condition["status"] == "True")
+        self.list.iter().any(|condition| condition["type"] == kind && condition["status"] == "True")
     }
 
     /// As `meta.SetStatusCondition` does it: the time moves only with the status.
     fn set(&mut self, kind: &str, holds: bool, reason: &str, message: &str) {
         let status = if holds { "True" } else { "False" };
         let found = self.list.iter_mut().find(|condition| condition["type"] == kind);
-        let since = found
-            .as_ref()
-            .filter(|found| found["status"] == status)
-            .map(|found| found["lastTransitionTime"].clone());
+        let since =
+            found.as_ref().filter(|found| found["status"] == status).map(|found| found["lastTransitionTime"].clone());
         let new = json!({
             "lastTransitionTime": since.unwrap_or_else(|| json!(self.now)),
             "message": message,

@@ -44,11 +44,7 @@ pub(super) struct Work {
 
 impl Store {
     pub(super) fn new(namespaces: Vec<String>) -> Self {
-        Self {
-            namespaces: namespaces.into_iter().collect(),
-            state: Mutex::default(),
-            newest: watch::Sender::new(0),
-        }
+        Self { namespaces: namespaces.into_iter().collect(), state: Mutex::default(), newest: watch::Sender::new(0) }
     }
 
     /// Tells of every new version.
@@ -64,8 +60,7 @@ impl Store {
         let mut state = self.lock();
         let result = change(&mut state);
         let version = state.version;
-        self.newest
-            .send_if_modified(|newest| std::mem::replace(newest, version) != version);
+        self.newest.send_if_modified(|newest| std::mem::replace(newest, version) != version);
         result
     }
 
@@ -74,10 +69,7 @@ impl Store {
     }
 
     pub(super) fn get(&self, namespace: &str, name: &str) -> Result<Arc<Value>, ManagerError> {
-        self.lock()
-            .clusters
-            .get(&key(namespace, name))
-            .ok_or(ManagerError::NotFound)
+        self.lock().clusters.get(&key(namespace, name)).ok_or(ManagerError::NotFound)
     }
 
     pub(super) fn create(&self, mut object: Value) -> Result<Arc<Value>, ManagerError> {
@@ -195,9 +187,7 @@ impl Store {
         let key = state.dirty.pop_first()?;
         let cluster = state.clusters.get(&key);
         let names = state.made_for.get(&key).into_iter().flatten();
-        let pods = names
-            .filter_map(|name| state.pods.get(&(key.0.clone(), name.clone())))
-            .collect();
+        let pods = names.filter_map(|name| state.pods.get(&(key.0.clone(), name.clone()))).collect();
         Some(Work { key, cluster, pods })
     }
 
@@ -216,11 +206,7 @@ impl Store {
         self.write(|state| {
             let free = state.pods.get(&(fact.namespace.clone(), fact.name.clone())).is_none();
             if free {
-                state
-                    .made_for
-                    .entry(cluster.clone())
-                    .or_default()
-                    .insert(fact.name.clone());
+                state.made_for.entry(cluster.clone()).or_default().insert(fact.name.clone());
                 state.put_pod(cluster, fact);
             }
             free
@@ -249,10 +235,7 @@ impl Store {
                 return;
             };
             let version = state.next_version();
-            let last = NodeFact {
-                resource_version: version.to_string(),
-                ..NodeFact::clone(&old)
-            };
+            let last = NodeFact { resource_version: version.to_string(), ..NodeFact::clone(&old) };
             state.pods.remove(&pod, version, Arc::new(last));
             if let Some(names) = state.made_for.get_mut(cluster) {
                 names.remove(name);
@@ -301,8 +284,7 @@ impl State {
     fn put_pod(&mut self, cluster: &Key, mut fact: NodeFact) {
         let version = self.next_version();
         fact.resource_version = version.to_string();
-        self.pods
-            .apply((fact.namespace.clone(), fact.name.clone()), version, Arc::new(fact));
+        self.pods.apply((fact.namespace.clone(), fact.name.clone()), version, Arc::new(fact));
         self.dirty.insert(cluster.clone());
     }
 }

@@ -35,10 +35,7 @@ fn cluster(namespace: &str, name: &str, replicas: i32) -> RayCluster {
 
 async fn patch(backend: &Backend, namespace: &str, name: &str, patch: Value) -> Result<(), ManagerError> {
     let object = backend.clusters.get(namespace, name).await?;
-    backend
-        .clusters
-        .patch(namespace, name, object.resource_version(), &patch)
-        .await?;
+    backend.clusters.patch(namespace, name, object.resource_version(), &patch).await?;
     Ok(())
 }
 
@@ -83,13 +80,7 @@ impl Shown for NodeFact {
 
 impl<T: Shown> Seen<T> {
     fn new(watch: Watch<T>) -> Self {
-        Self {
-            watch,
-            objects: BTreeMap::new(),
-            newest: 0,
-            resets: 0,
-            synced: false,
-        }
+        Self { watch, objects: BTreeMap::new(), newest: 0, resets: 0, synced: false }
     }
 
     /// Reads what there is; between pictures versions must rise strictly.
@@ -107,10 +98,7 @@ impl<T: Shown> Seen<T> {
                 }
                 Change::Deleted(object) => {
                     self.note(object.version());
-                    assert!(
-                        self.objects.remove(&object.key()).is_some(),
-                        "deleted what wasn't there"
-                    );
+                    assert!(self.objects.remove(&object.key()).is_some(), "deleted what wasn't there");
                 }
                 Change::Synced => self.synced = true,
             }
@@ -154,11 +142,7 @@ async fn pods_go_strictly_before_their_cluster() {
     let mut pods = Seen::new(backend.workloads.watch(&Scope::All));
     pods.read();
     assert_eq!(pods.objects.len(), 3);
-    backend
-        .clusters
-        .delete("home", "demo", &Preconditions::default())
-        .await
-        .unwrap();
+    backend.clusters.delete("home", "demo", &Preconditions::default()).await.unwrap();
     sleep(Duration::from_secs(1)).await;
     pods.read();
     assert_eq!(pods.objects.values().filter(|pod| pod.deleting).count(), 3);
@@ -167,10 +151,7 @@ async fn pods_go_strictly_before_their_cluster() {
     sleep(Duration::from_secs(2)).await;
     pods.read();
     assert!(pods.objects.is_empty());
-    assert_eq!(
-        backend.clusters.get("home", "demo").await.err(),
-        Some(ManagerError::NotFound)
-    );
+    assert_eq!(backend.clusters.get("home", "demo").await.err(), Some(ManagerError::NotFound));
 }
 
 #[tokio::test(start_paused = true)]
@@ -178,9 +159,7 @@ async fn only_an_explicit_false_resumes() {
     let backend = new_backend();
     backend.clusters.create(&cluster("home", "demo", 1)).await.unwrap();
     for (suspend, expected) in [(json!(null), 2), (json!(true), 0), (json!(null), 0), (json!(false), 2)] {
-        patch(&backend, "home", "demo", json!({"spec": {"suspend": suspend}}))
-            .await
-            .unwrap();
+        patch(&backend, "home", "demo", json!({"spec": {"suspend": suspend}})).await.unwrap();
         until_quiet().await;
         let mut pods = Seen::new(backend.workloads.watch(&Scope::All));
         pods.read();
@@ -216,11 +195,7 @@ async fn careless_replicas_stop_at_the_limit() {
     let backend = new_backend();
     let mut pods = Seen::new(backend.workloads.watch(&Scope::All));
     pods.read();
-    backend
-        .clusters
-        .create(&cluster("home", "vast", i32::MAX))
-        .await
-        .unwrap();
+    backend.clusters.create(&cluster("home", "vast", i32::MAX)).await.unwrap();
     until_quiet().await;
     // The second cluster gets its head once there is room.
     backend.clusters.create(&cluster("home", "small", 0)).await.unwrap();
@@ -232,31 +207,19 @@ async fn careless_replicas_stop_at_the_limit() {
     assert_eq!(vast.condition("ReplicaFailure"), Some(true));
     assert_eq!(vast.condition("RayClusterProvisioned"), Some(false));
 
-    backend
-        .clusters
-        .delete("home", "vast", &Preconditions::default())
-        .await
-        .unwrap();
+    backend.clusters.delete("home", "vast", &Preconditions::default()).await.unwrap();
     until_quiet().await;
     pods.read();
     assert_eq!(pods.objects.len(), 1);
     let small = backend.clusters.get("home", "small").await.unwrap().decoded.unwrap();
-    assert_eq!(
-        (small.condition("ReplicaFailure"), small.condition("HeadPodReady")),
-        (None, Some(true))
-    );
+    assert_eq!((small.condition("ReplicaFailure"), small.condition("HeadPodReady")), (None, Some(true)));
 }
 
 #[tokio::test(start_paused = true)]
 async fn slow_watcher_starts_again() {
     let backend = new_backend();
     let mut quiet = cluster("home", "demo", 0);
-    quiet
-        .spec
-        .as_mut()
-        .unwrap()
-        .extra
-        .insert("managedBy".to_owned(), json!("kueue.x-k8s.io/multikueue"));
+    quiet.spec.as_mut().unwrap().extra.insert("managedBy".to_owned(), json!("kueue.x-k8s.io/multikueue"));
     backend.clusters.create(&quiet).await.unwrap();
     let mut seen = Seen::new(backend.clusters.watch(&Scope::All));
     seen.read();
@@ -280,12 +243,7 @@ async fn nothing_is_lost_between_threads() {
         tokio::spawn(async move {
             let name = format!("writer-{writer}");
             let mut quiet = cluster("home", &name, 0);
-            quiet
-                .spec
-                .as_mut()
-                .unwrap()
-                .extra
-                .insert("managedBy".to_owned(), json!("kueue.x-k8s.io/multikueue"));
+            quiet.spec.as_mut().unwrap().extra.insert("managedBy".to_owned(), json!("kueue.x-k8s.io/multikueue"));
             backend.clusters.create(&quiet).await.unwrap();
             for count in 1..WRITES {
                 let label = json!({"metadata": {"labels": {"count": count.to_string()}}});
@@ -299,9 +257,8 @@ async fn nothing_is_lost_between_threads() {
     while shown.len() < 4 || shown.values().any(|count| *count < WRITES - 1) {
         match watch.next().await.unwrap() {
             Change::Applied(object) => {
-                let count = object.raw["metadata"]["labels"]["count"]
-                    .as_str()
-                    .map_or(0, |count| count.parse().unwrap());
+                let count =
+                    object.raw["metadata"]["labels"]["count"].as_str().map_or(0, |count| count.parse().unwrap());
                 let last = shown.insert(object.name().to_owned(), count);
                 assert!(last.is_none_or(|last| count == last + 1), "{count} after {last:?}");
                 // In a picture the objects come by name.
@@ -323,16 +280,9 @@ async fn finalizer_set_beforehand_stops_no_delete() {
     backend.clusters.create(&cluster("home", "demo", 0)).await.unwrap();
     let finalizers = json!({"metadata": {"finalizers": ["foregroundDeletion"]}});
     patch(&backend, "home", "demo", finalizers).await.unwrap();
-    backend
-        .clusters
-        .delete("home", "demo", &Preconditions::default())
-        .await
-        .unwrap();
+    backend.clusters.delete("home", "demo", &Preconditions::default()).await.unwrap();
     until_quiet().await;
-    assert_eq!(
-        backend.clusters.get("home", "demo").await.err(),
-        Some(ManagerError::NotFound)
-    );
+    assert_eq!(backend.clusters.get("home", "demo").await.err(), Some(ManagerError::NotFound));
 }
 
 #[tokio::test(start_paused = true)]
@@ -349,8 +299,5 @@ async fn life_ends_with_the_backend() {
     until_quiet().await;
     assert_eq!(metrics.num_alive_tasks(), before);
     while watch.next().now_or_never().is_some_and(|step| step.is_some()) {}
-    assert!(
-        watch.next().now_or_never().is_none(),
-        "the watch goes silent, it doesn't end"
-    );
+    assert!(watch.next().now_or_never().is_none(), "the watch goes silent, it doesn't end");
 }

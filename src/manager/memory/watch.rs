@@ -44,14 +44,7 @@ fn steps<T: Send + Sync + 'static>(watcher: Watcher<T>) -> impl Stream<Item = Ch
 impl<T> Watcher<T> {
     fn new(store: Arc<Store>, scope: Scope, collection: fn(&State) -> &Collection<T>) -> Self {
         let newest = store.subscribe();
-        Self {
-            store,
-            newest,
-            scope,
-            collection,
-            told: None,
-            steps: VecDeque::new(),
-        }
+        Self { store, newest, scope, collection, told: None, steps: VecDeque::new() }
     }
 
     async fn next(&mut self) -> Change<Arc<T>> {

@@ -84,21 +84,14 @@ async fn an_outage_is_said_and_survived() -> Outcome {
     let problem = raygate.post("/clusters", &json!({"name": "refused"})).await?;
     assert_eq!(problem.header("retry-after"), "2");
     problem.problem(503, "UNAVAILABLE");
-    assert_eq!(
-        raygate.get("/clusters").await?.status,
-        200,
-        "reads are answered from what is known"
-    );
+    assert_eq!(raygate.get("/clusters").await?.status, 200, "reads are answered from what is known");
 
     // Changed meanwhile: it arrives on the socket that stayed open.
     let meanwhile = "apiVersion: ray.io/v1\nkind: RayCluster\nmetadata: {name: meanwhile}\n";
     bed.kubectl(&["create", "-f", "-"], meanwhile).await?;
     proxy.set(true);
     let event = socket.event().await?;
-    assert_eq!(
-        (&event["type"], &event["cluster"]["name"]),
-        (&json!("ADDED"), &json!("meanwhile"))
-    );
+    assert_eq!((&event["type"], &event["cluster"]["name"]), (&json!("ADDED"), &json!("meanwhile")));
     raygate.ready().await?;
     raygate.get("/clusters/refused").await?.problem(404, "NOT_FOUND");
     std::fs::remove_file(path)?;
@@ -114,30 +107,16 @@ async fn readers_cost_the_control_plane_nothing() -> Outcome {
     let raygate = bed.raygate(&[]).await?;
     assert_eq!(raygate.post("/clusters", &json!({"name": "demo"})).await?.status, 201);
     let mut socket = raygate.socket("/watch", &[]).await?;
-    socket
-        .until(|event| event["cluster"]["status"]["state"] == "READY")
-        .await?;
+    socket.until(|event| event["cluster"]["status"]["state"] == "READY").await?;
 
     let count = async || {
-        let get = bed
-            .metric(
-                "apiserver_request_total",
-                &[r#"resource="rayclusters""#, r#"verb="GET""#],
-            )
-            .await?;
-        let list = bed
-            .metric(
-                "apiserver_request_total",
-                &[r#"resource="rayclusters""#, r#"verb="LIST""#],
-            )
-            .await?;
+        let get = bed.metric("apiserver_request_total", &[r#"resource="rayclusters""#, r#"verb="GET""#]).await?;
+        let list = bed.metric("apiserver_request_total", &[r#"resource="rayclusters""#, r#"verb="LIST""#]).await?;
         Ok::<_, Box<dyn std::error::Error + Send + Sync>>(get + list)
     };
     // Others' requests may fall between the two counts: one quiet round is proof.
     eventually("a hundred reads and ten sockets are free", async || {
-        let watches = bed
-            .metric("apiserver_longrunning_requests", &[r#"verb="WATCH""#, "rayclusters"])
-            .await?;
+        let watches = bed.metric("apiserver_longrunning_requests", &[r#"verb="WATCH""#, "rayclusters"]).await?;
         let before = count().await?;
         for _ in 0..100 {
             assert_eq!(raygate.get("/clusters/demo").await?.status, 200);
@@ -149,9 +128,7 @@ async fn readers_cost_the_control_plane_nothing() -> Outcome {
             sockets.push(socket);
         }
         let after = count().await?;
-        let watches_after = bed
-            .metric("apiserver_longrunning_requests", &[r#"verb="WATCH""#, "rayclusters"])
-            .await?;
+        let watches_after = bed.metric("apiserver_longrunning_requests", &[r#"verb="WATCH""#, "rayclusters"]).await?;
         assert!(after - before < 100.0, "a read asks the apiserver: {before} → {after}");
         let free = (after - before).abs() < 0.5 && (watches_after - watches).abs() < 0.5;
         Ok(free.then_some(()))

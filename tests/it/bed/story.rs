@@ -11,11 +11,7 @@ impl Outside for Bed {
 
     async fn scale(&self, name: &str, replicas: u32) -> Outcome {
         let patch = json!([{"op": "replace", "path": "/spec/workerGroupSpecs/0/replicas", "value": replicas}]);
-        self.kubectl(
-            &["patch", "raycluster", name, "--type=json", "-p", &patch.to_string()],
-            "",
-        )
-        .await?;
+        self.kubectl(&["patch", "raycluster", name, "--type=json", "-p", &patch.to_string()], "").await?;
         Ok(())
     }
 
@@ -56,13 +52,8 @@ async fn clusters_of_others_break_nothing() -> Outcome {
     let listed = raygate.get("/clusters").await?.json();
     assert_eq!(listed["items"].as_array().map(Vec::len), Some(1), "{listed}");
     assert_eq!(raygate.post("/clusters", &json!({"name": "fine"})).await?.status, 201);
-    socket
-        .until(|event| event["cluster"]["name"] == "fine" && event["cluster"]["status"]["state"] == "READY")
-        .await?;
-    raygate
-        .post("/clusters", &json!({"name": "bare"}))
-        .await?
-        .problem(409, "ALREADY_EXISTS");
+    socket.until(|event| event["cluster"]["name"] == "fine" && event["cluster"]["status"]["state"] == "READY").await?;
+    raygate.post("/clusters", &json!({"name": "bare"})).await?.problem(409, "ALREADY_EXISTS");
     raygate
         .post("/clusters", &json!({"name": "x", "namespace": "no-such-namespace"}))
         .await?
@@ -78,20 +69,14 @@ async fn a_dead_head_is_told_at_once() -> Outcome {
     let raygate = bed.raygate(&[]).await?;
     let mut socket = raygate.socket("/watch", &[]).await?;
     raygate.post("/clusters", &json!({"name": "demo"})).await?;
-    socket
-        .until(|event| event["cluster"]["status"]["state"] == "READY")
-        .await?;
+    socket.until(|event| event["cluster"]["status"]["state"] == "READY").await?;
 
     // Upstream's own status goes on saying `ready`.
     let head = raygate.get("/clusters/demo").await?.json()["status"]["head"]["node"].clone();
     let head = head.as_str().ok_or("no head")?;
     bed.kubectl(&["delete", "pod", head, "--wait=false"], "").await?;
-    socket
-        .until(|event| event["cluster"]["status"]["state"] == "DEGRADED")
-        .await?;
-    let events = socket
-        .until(|event| event["cluster"]["status"]["state"] == "READY")
-        .await?;
+    socket.until(|event| event["cluster"]["status"]["state"] == "DEGRADED").await?;
+    let events = socket.until(|event| event["cluster"]["status"]["state"] == "READY").await?;
     let new = events.last().ok_or("no event")?["cluster"]["status"]["head"]["node"].clone();
     assert_ne!(new, head, "another pod is the head now");
     Ok(())

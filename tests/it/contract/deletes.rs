@@ -11,12 +11,7 @@ use super::{Ground, Outcome};
 const HOLD: &str = "example.com/hold";
 
 async fn delete(ground: &Ground, preconditions: &Preconditions) -> Outcome<Observed<RayCluster>> {
-    match ground
-        .backend
-        .clusters
-        .delete(&ground.namespace, "demo", preconditions)
-        .await?
-    {
+    match ground.backend.clusters.delete(&ground.namespace, "demo", preconditions).await? {
         Deletion::Started(object) => Ok(*object),
         Deletion::Done => Err("a foreground delete can't be done at once".into()),
     }
@@ -30,12 +25,7 @@ async fn held(ground: &Ground) -> Outcome<Observed<RayCluster>> {
 }
 
 fn follow(ground: &Ground) -> Follower<Observed<RayCluster>> {
-    Follower::new(
-        ground
-            .backend
-            .clusters
-            .watch(&Scope::Namespace(ground.namespace.clone())),
-    )
+    Follower::new(ground.backend.clusters.watch(&Scope::Namespace(ground.namespace.clone())))
 }
 
 fn only_held(object: &Observed<RayCluster>) -> bool {
@@ -51,11 +41,7 @@ pub(crate) async fn deletion_time_comes_first(ground: &Ground) -> Outcome {
     assert!(deleting.metadata.deletion_timestamp.is_some());
     assert_eq!(deleting.raw["spec"], created.raw["spec"]);
 
-    follower
-        .until_object(&created, "a deletion time", |object| {
-            object.metadata.deletion_timestamp.is_some()
-        })
-        .await?;
+    follower.until_object(&created, "a deletion time", |object| object.metadata.deletion_timestamp.is_some()).await?;
     follower.until_gone(&created).await?;
     assert_error(ground.get("demo").await, &ManagerError::NotFound);
     Ok(())
@@ -77,9 +63,7 @@ pub(crate) async fn finalizer_holds_the_object(ground: &Ground) -> Outcome {
     let created = held(ground).await?;
     let mut follower = follow(ground);
     delete(ground, &Preconditions::default()).await?;
-    let deleting = follower
-        .until_object(&created, "the foreign finalizer alone", only_held)
-        .await?;
+    let deleting = follower.until_object(&created, "the foreign finalizer alone", only_held).await?;
     assert!(ground.get("demo").await?.metadata.deletion_timestamp.is_some());
 
     let more = json!({"metadata": {"finalizers": [HOLD, "example.com/more"]}});
@@ -87,9 +71,7 @@ pub(crate) async fn finalizer_holds_the_object(ground: &Ground) -> Outcome {
     let stale = ground.patch(&created, &json!({"metadata": {"finalizers": null}})).await;
     assert_error(stale, &ManagerError::Conflict);
 
-    ground
-        .patch(&deleting, &json!({"metadata": {"finalizers": null}}))
-        .await?;
+    ground.patch(&deleting, &json!({"metadata": {"finalizers": null}})).await?;
     follower.until_gone(&created).await?;
     assert_error(ground.get("demo").await, &ManagerError::NotFound);
     Ok(())
@@ -97,9 +79,7 @@ pub(crate) async fn finalizer_holds_the_object(ground: &Ground) -> Outcome {
 
 pub(crate) async fn unmet_precondition_conflicts(ground: &Ground) -> Outcome {
     let created = ground.create_quiet("demo").await?;
-    let labelled = ground
-        .patch(&created, &json!({"metadata": {"labels": {"team": "blue"}}}))
-        .await?;
+    let labelled = ground.patch(&created, &json!({"metadata": {"labels": {"team": "blue"}}})).await?;
     let wrong = [
         (Some("3f0cf1ef-8f4a-4a56-a4c7-0c0b6b0f2a10"), None),
         (None, Some(created.resource_version())),
@@ -117,33 +97,20 @@ pub(crate) async fn unmet_precondition_conflicts(ground: &Ground) -> Outcome {
 }
 
 fn preconditions(uid: Option<&str>, resource_version: Option<&str>) -> Preconditions {
-    Preconditions {
-        uid: uid.map(str::to_owned),
-        resource_version: resource_version.map(str::to_owned),
-    }
+    Preconditions { uid: uid.map(str::to_owned), resource_version: resource_version.map(str::to_owned) }
 }
 
 pub(crate) async fn pods_go_before_their_cluster(ground: &Ground) -> Outcome {
     let created = ground.create_cluster("demo", 1).await?;
     let scope = Scope::Namespace(ground.namespace.clone());
     let mut pods = Follower::new(ground.backend.workloads.watch(&scope));
-    pods.until("two ready pods", |pods| {
-        pods.values().filter(|pod| pod.ready).count() == 2
-    })
-    .await?;
+    pods.until("two ready pods", |pods| pods.values().filter(|pod| pod.ready).count() == 2).await?;
     let mut clusters = follow(ground);
     clusters.until_synced().await?;
 
     let deleting = delete(ground, &Preconditions::default()).await?;
-    clusters
-        .until_object(&deleting, "a deletion time", |object| {
-            object.metadata.deletion_timestamp.is_some()
-        })
-        .await?;
-    pods.until("no pod", |pods| {
-        !pods.values().any(|pod| pod.owner_uid == created.uid())
-    })
-    .await?;
+    clusters.until_object(&deleting, "a deletion time", |object| object.metadata.deletion_timestamp.is_some()).await?;
+    pods.until("no pod", |pods| !pods.values().any(|pod| pod.owner_uid == created.uid())).await?;
     clusters.until_gone(&deleting).await?;
     assert_error(ground.get("demo").await, &ManagerError::NotFound);
     Ok(())

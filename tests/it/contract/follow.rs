@@ -53,18 +53,12 @@ pub(super) struct Follower<T> {
 
 impl<T: Watched> Follower<T> {
     pub(super) fn new(watch: Watch<T>) -> Self {
-        Self {
-            watch,
-            picture: Picture::new(),
-            next: None,
-        }
+        Self { watch, picture: Picture::new(), next: None }
     }
 
     /// The next step, which must come.
     pub(super) async fn step(&mut self) -> Outcome<Change<T>> {
-        let step = timeout(PATIENCE, self.watch.changes.next())
-            .await
-            .map_err(|_| "nothing more on the watch")?;
+        let step = timeout(PATIENCE, self.watch.changes.next()).await.map_err(|_| "nothing more on the watch")?;
         let step = step.ok_or("the watch ended")?;
         match &step {
             Change::Reset => self.next = Some(Picture::new()),
@@ -96,9 +90,7 @@ impl<T: Watched> Follower<T> {
             }
             Outcome::Ok(())
         };
-        timeout(PATIENCE, follow)
-            .await
-            .map_err(|_| format!("never came: {what}"))??;
+        timeout(PATIENCE, follow).await.map_err(|_| format!("never came: {what}"))??;
         Ok(&self.picture)
     }
 
@@ -116,17 +108,14 @@ impl<T: Watched> Follower<T> {
         holds: impl Fn(&T) -> bool,
     ) -> Outcome<T> {
         let key = object.key();
-        let picture = self
-            .until(what, |picture| picture.get(&key).is_some_and(&holds))
-            .await?;
+        let picture = self.until(what, |picture| picture.get(&key).is_some_and(&holds)).await?;
         Ok(picture.get(&key).ok_or("gone")?.clone())
     }
 
     /// Follows until this object is no longer shown.
     pub(super) async fn until_gone(&mut self, object: &Observed<RayCluster>) -> Outcome {
         let key = object.key();
-        self.until("the object is gone", |picture| !picture.contains_key(&key))
-            .await?;
+        self.until("the object is gone", |picture| !picture.contains_key(&key)).await?;
         Ok(())
     }
 }

@@ -10,38 +10,22 @@ use super::samples::{generation, group, quiet};
 use super::{Ground, Outcome};
 
 fn follow_pods(ground: &Ground) -> Follower<NodeFact> {
-    Follower::new(
-        ground
-            .backend
-            .workloads
-            .watch(&Scope::Namespace(ground.namespace.clone())),
-    )
+    Follower::new(ground.backend.workloads.watch(&Scope::Namespace(ground.namespace.clone())))
 }
 
 fn follow(ground: &Ground) -> Follower<Observed<RayCluster>> {
-    Follower::new(
-        ground
-            .backend
-            .clusters
-            .watch(&Scope::Namespace(ground.namespace.clone())),
-    )
+    Follower::new(ground.backend.clusters.watch(&Scope::Namespace(ground.namespace.clone())))
 }
 
 /// How many pods of this role are ready, if there are no others of it.
 fn ready(pods: &Picture<NodeFact>, role: NodeRole) -> Option<usize> {
     let of_role = || pods.values().filter(|pod| pod.role == role);
-    of_role()
-        .all(|pod| pod.ready && !pod.deleting)
-        .then(|| of_role().count())
+    of_role().all(|pod| pod.ready && !pod.deleting).then(|| of_role().count())
 }
 
 fn condition<'a>(object: &'a Observed<RayCluster>, kind: &str) -> &'a Value {
     let conditions = object.raw["status"]["conditions"].as_array();
-    conditions
-        .into_iter()
-        .flatten()
-        .find(|condition| condition["type"] == kind)
-        .unwrap_or(&Value::Null)
+    conditions.into_iter().flatten().find(|condition| condition["type"] == kind).unwrap_or(&Value::Null)
 }
 
 fn holds(object: &Observed<RayCluster>, kind: &str) -> bool {
@@ -55,19 +39,12 @@ fn is_ready(object: &Observed<RayCluster>) -> bool {
 pub(crate) async fn pods_become_ready(ground: &Ground) -> Outcome {
     let created = ground.create_cluster("demo", 2).await?;
     let mut pods = follow_pods(ground);
-    pods.until("a head", |pods| pods.values().any(|pod| pod.role == NodeRole::Head))
-        .await?;
-    pods.until("a ready head", |pods| ready(pods, NodeRole::Head) == Some(1))
-        .await?;
-    let picture = pods
-        .until("two ready workers", |pods| ready(pods, NodeRole::Worker) == Some(2))
-        .await?;
+    pods.until("a head", |pods| pods.values().any(|pod| pod.role == NodeRole::Head)).await?;
+    pods.until("a ready head", |pods| ready(pods, NodeRole::Head) == Some(1)).await?;
+    let picture = pods.until("two ready workers", |pods| ready(pods, NodeRole::Worker) == Some(2)).await?;
 
     for pod in picture.values() {
-        assert_eq!(
-            (pod.namespace.as_str(), pod.owner_uid.as_str()),
-            (ground.namespace.as_str(), created.uid())
-        );
+        assert_eq!((pod.namespace.as_str(), pod.owner_uid.as_str()), (ground.namespace.as_str(), created.uid()));
         assert!(!pod.uid.is_empty() && !pod.resource_version.is_empty());
         assert_eq!((pod.phase.as_str(), pod.ready, pod.deleting), ("Running", true, false));
         assert_eq!(pod.reason, None);
@@ -111,22 +88,11 @@ pub(crate) async fn status_tells_of_readiness(ground: &Ground) -> Outcome {
     let head = &status["head"];
     assert_eq!(head["serviceName"], "demo-head-svc");
     assert_eq!(head["serviceIP"], head["podIP"]);
-    assert!(
-        head["podIP"]
-            .as_str()
-            .is_some_and(|address| address.split('.').count() == 4),
-        "{head}"
-    );
+    assert!(head["podIP"].as_str().is_some_and(|address| address.split('.').count() == 4), "{head}");
     let mut pods = follow_pods(ground);
     pods.until_synced().await?;
-    let picture = pods
-        .until("a ready head", |pods| ready(pods, NodeRole::Head) == Some(1))
-        .await?;
-    assert!(
-        picture
-            .values()
-            .any(|pod| pod.role == NodeRole::Head && head["podName"] == *pod.name)
-    );
+    let picture = pods.until("a ready head", |pods| ready(pods, NodeRole::Head) == Some(1)).await?;
+    assert!(picture.values().any(|pod| pod.role == NodeRole::Head && head["podName"] == *pod.name));
     Ok(())
 }
 
@@ -139,12 +105,7 @@ pub(crate) async fn scale_is_followed(ground: &Ground) -> Outcome {
     let before = head(pods.until("a head", |pods| head(pods).is_some()).await?);
 
     for (replicas, count) in [(3, 3), (1, 1), (0, 0), (2, 2)] {
-        ground
-            .edit(
-                "demo",
-                &json!({"spec": {"workerGroupSpecs": [group("small", replicas)]}}),
-            )
-            .await?;
+        ground.edit("demo", &json!({"spec": {"workerGroupSpecs": [group("small", replicas)]}})).await?;
         pods.until("so many workers as wanted", workers(count)).await?;
         clusters
             .until_object(&created, "a status with that count", |object| {
@@ -156,20 +117,14 @@ pub(crate) async fn scale_is_followed(ground: &Ground) -> Outcome {
     let mut bounded = group("small", 5);
     bounded["maxReplicas"] = json!(1);
     let groups = json!([bounded, group("big", 1)]);
-    ground
-        .edit("demo", &json!({"spec": {"workerGroupSpecs": groups}}))
-        .await?;
+    ground.edit("demo", &json!({"spec": {"workerGroupSpecs": groups}})).await?;
     let in_group = |pods: &Picture<NodeFact>, name: &str| pods.values().filter(|pod| pod.group == name).count();
     let picture = pods
         .until("one worker of each group", |pods| {
             ready(pods, NodeRole::Worker) == Some(2) && in_group(pods, "small") == 1 && in_group(pods, "big") == 1
         })
         .await?;
-    assert_eq!(
-        head(picture).map(|pod| pod.uid),
-        before.map(|pod| pod.uid),
-        "the head stays"
-    );
+    assert_eq!(head(picture).map(|pod| pod.uid), before.map(|pod| pod.uid), "the head stays");
     Ok(())
 }
 
@@ -189,28 +144,17 @@ pub(crate) async fn suspension_takes_the_pods_until_it_ends(ground: &Ground) -> 
     pods.until("no pod", Picture::is_empty).await?;
 
     ground.edit("demo", &json!({"spec": {"suspend": false}})).await?;
-    pods.until("two ready pods", |pods| {
-        pods.values().filter(|pod| pod.ready).count() == 2
-    })
-    .await?;
+    pods.until("two ready pods", |pods| pods.values().filter(|pod| pod.ready).count() == 2).await?;
     let resumed = clusters.until_object(&created, "a ready cluster", is_ready).await?;
     assert_eq!(condition(&resumed, "RayClusterSuspended")["status"], "False");
     Ok(())
 }
 
 pub(crate) async fn cluster_of_another_controller_is_left_alone(ground: &Ground) -> Outcome {
-    let quiet = ground
-        .backend
-        .clusters
-        .create(&quiet(&ground.namespace, "quiet")?)
-        .await?;
+    let quiet = ground.backend.clusters.create(&quiet(&ground.namespace, "quiet")?).await?;
     ground.create_cluster("demo", 1).await?;
     let mut pods = follow_pods(ground);
-    let picture = pods
-        .until("two ready pods", |pods| {
-            pods.values().filter(|pod| pod.ready).count() == 2
-        })
-        .await?;
+    let picture = pods.until("two ready pods", |pods| pods.values().filter(|pod| pod.ready).count() == 2).await?;
     assert!(picture.values().all(|pod| pod.owner_uid != quiet.uid()));
     assert_eq!(ground.get("quiet").await?.raw, quiet.raw);
     Ok(())
@@ -228,9 +172,7 @@ pub(crate) async fn pods_keep_to_their_scope(ground: &Ground) -> Outcome {
 
     let mut here = follow_pods(ground);
     let own = ground.create_cluster("demo", 0).await?;
-    let picture = here
-        .until("an own pod", |pods| pods.values().any(|pod| pod.owner_uid == own.uid()))
-        .await?;
+    let picture = here.until("an own pod", |pods| pods.values().any(|pod| pod.owner_uid == own.uid())).await?;
     assert!(picture.keys().all(|(namespace, _)| *namespace == ground.namespace));
     Ok(())
 }

@@ -13,10 +13,7 @@ pub(crate) async fn created_object_reads_back(ground: &Ground) -> Outcome {
     sent.metadata.annotations = Some([("example.com/note".to_owned(), "Two words".to_owned())].into());
     let created = ground.backend.clusters.create(&sent).await?;
 
-    assert_eq!(
-        (created.namespace(), created.name()),
-        (ground.namespace.as_str(), "demo")
-    );
+    assert_eq!((created.namespace(), created.name()), (ground.namespace.as_str(), "demo"));
     assert!(!created.uid().is_empty() && !created.resource_version().is_empty());
     assert_eq!(generation(&created), 1);
     assert!(created.metadata.creation_timestamp.is_some() && created.metadata.deletion_timestamp.is_none());
@@ -27,15 +24,8 @@ pub(crate) async fn created_object_reads_back(ground: &Ground) -> Outcome {
 
     let read = ground.get("demo").await?;
     assert_eq!(read.raw, created.raw);
-    let listed = ground
-        .backend
-        .clusters
-        .list(&Scope::Namespace(ground.namespace.clone()), None)
-        .await?;
-    assert_eq!(
-        listed.iter().map(|object| &object.raw["spec"]).collect::<Vec<_>>(),
-        [&created.raw["spec"]]
-    );
+    let listed = ground.backend.clusters.list(&Scope::Namespace(ground.namespace.clone()), None).await?;
+    assert_eq!(listed.iter().map(|object| &object.raw["spec"]).collect::<Vec<_>>(), [&created.raw["spec"]]);
     let everywhere = ground.backend.clusters.list(&Scope::All, None).await?;
     assert!(everywhere.iter().any(|object| object.uid() == created.uid()));
     Ok(())
@@ -47,11 +37,7 @@ pub(crate) async fn taken_name_is_refused(ground: &Ground) -> Outcome {
     assert_error(again, &ManagerError::AlreadyExists);
     assert_eq!(ground.get("demo").await?.raw, first.raw);
 
-    let namesake = ground
-        .backend
-        .clusters
-        .create(&quiet(&ground.elsewhere, "demo")?)
-        .await?;
+    let namesake = ground.backend.clusters.create(&quiet(&ground.elsewhere, "demo")?).await?;
     assert_ne!(namesake.uid(), first.uid());
     Ok(())
 }
@@ -60,18 +46,11 @@ pub(crate) async fn absent_object_is_not_found(ground: &Ground) -> Outcome {
     let clusters = &ground.backend.clusters;
     for namespace in [&ground.namespace, NOWHERE] {
         assert_error(clusters.get(namespace, "demo").await, &ManagerError::NotFound);
-        let patched = clusters
-            .patch(namespace, "demo", "1", &json!({"metadata": {"labels": {"a": "b"}}}))
-            .await;
+        let patched = clusters.patch(namespace, "demo", "1", &json!({"metadata": {"labels": {"a": "b"}}})).await;
         assert_error(patched, &ManagerError::NotFound);
         let deleted = clusters.delete(namespace, "demo", &Preconditions::default()).await;
         assert_error(deleted, &ManagerError::NotFound);
-        assert!(
-            clusters
-                .list(&Scope::Namespace(namespace.to_owned()), None)
-                .await?
-                .is_empty()
-        );
+        assert!(clusters.list(&Scope::Namespace(namespace.to_owned()), None).await?.is_empty());
     }
     Ok(())
 }
@@ -85,30 +64,19 @@ pub(crate) async fn absent_namespace_takes_no_object(ground: &Ground) -> Outcome
 pub(crate) async fn crd_defaults_appear(ground: &Ground) -> Outcome {
     let defaulted = |raw: &Value, name: &str| {
         let groups = raw["spec"]["workerGroupSpecs"].as_array().cloned().unwrap_or_default();
-        let group = groups
-            .into_iter()
-            .find(|group| group["groupName"] == name)
-            .unwrap_or_default();
+        let group = groups.into_iter().find(|group| group["groupName"] == name).unwrap_or_default();
         ["replicas", "minReplicas", "maxReplicas", "numOfHosts"].map(|member| group[member].as_i64())
     };
     let created = ground.create_quiet("demo").await?;
-    assert_eq!(
-        defaulted(&created.raw, "small"),
-        [Some(1), Some(0), Some(i64::from(i32::MAX)), Some(1)]
-    );
+    assert_eq!(defaulted(&created.raw, "small"), [Some(1), Some(0), Some(i64::from(i32::MAX)), Some(1)]);
 
     let template = json!({"spec": {"containers": [{"name": "ray", "image": "rayproject/ray:2.52.0"}]}});
     let mut groups = created.raw["spec"]["workerGroupSpecs"].clone();
     if let Some(groups) = groups.as_array_mut() {
         groups.push(json!({"groupName": "later", "maxReplicas": 5, "template": template}));
     }
-    let patched = ground
-        .patch(&created, &json!({"spec": {"workerGroupSpecs": groups}}))
-        .await?;
-    assert_eq!(
-        defaulted(&patched.raw, "small"),
-        [Some(1), Some(0), Some(i64::from(i32::MAX)), Some(1)]
-    );
+    let patched = ground.patch(&created, &json!({"spec": {"workerGroupSpecs": groups}})).await?;
+    assert_eq!(defaulted(&patched.raw, "small"), [Some(1), Some(0), Some(i64::from(i32::MAX)), Some(1)]);
     assert_eq!(defaulted(&patched.raw, "later"), [Some(0), Some(0), Some(5), Some(1)]);
     Ok(())
 }
@@ -130,10 +98,7 @@ pub(crate) async fn unknown_to_us_is_kept(ground: &Ground) -> Outcome {
     });
     let mut sent = quiet(&ground.namespace, "demo")?;
     let spec = sent.spec.as_mut().ok_or("no spec")?;
-    spec.extra.insert(
-        "autoscalerOptions".to_owned(),
-        json!({"idleTimeoutSeconds": 60, "env": []}),
-    );
+    spec.extra.insert("autoscalerOptions".to_owned(), json!({"idleTimeoutSeconds": 60, "env": []}));
     let head = spec.head_group_spec.as_mut().ok_or("no head")?;
     head.template = template.clone();
     head.extra.insert("serviceType".to_owned(), json!("ClusterIP"));
@@ -149,10 +114,7 @@ pub(crate) async fn unknown_to_us_is_kept(ground: &Ground) -> Outcome {
 pub(crate) async fn status_is_the_operators(ground: &Ground) -> Outcome {
     let mut sent = quiet(&ground.namespace, "demo")?;
     let extra = [("state".to_owned(), json!("ready"))].into_iter().collect();
-    sent.status = Some(RayClusterStatus {
-        extra,
-        ..RayClusterStatus::default()
-    });
+    sent.status = Some(RayClusterStatus { extra, ..RayClusterStatus::default() });
     let created = ground.backend.clusters.create(&sent).await?;
     assert_ne!(created.raw["status"]["state"], "ready");
 
@@ -168,32 +130,17 @@ pub(crate) async fn invalid_object_is_refused_with_its_cause(ground: &Ground) ->
     assert_invalid(clusters.create(&headless).await, "spec.headGroupSpec");
 
     let mut hollow = quiet(&ground.namespace, "hollow")?;
-    let head = hollow
-        .spec
-        .as_mut()
-        .and_then(|spec| spec.head_group_spec.as_mut())
-        .ok_or("no head")?;
+    let head = hollow.spec.as_mut().and_then(|spec| spec.head_group_spec.as_mut()).ok_or("no head")?;
     head.template = json!({"spec": {}});
-    assert_invalid(
-        clusters.create(&hollow).await,
-        "spec.headGroupSpec.template.spec.containers",
-    );
+    assert_invalid(clusters.create(&hollow).await, "spec.headGroupSpec.template.spec.containers");
 
-    assert_invalid(
-        clusters.create(&quiet(&ground.namespace, "Not_A_Name")?).await,
-        "metadata.name",
-    );
+    assert_invalid(clusters.create(&quiet(&ground.namespace, "Not_A_Name")?).await, "metadata.name");
 
     let mut labelled = quiet(&ground.namespace, "labelled")?;
     labelled.metadata.labels = Some([("team".to_owned(), "two words".to_owned())].into());
     assert_invalid(clusters.create(&labelled).await, "metadata.labels");
 
-    assert!(
-        clusters
-            .list(&Scope::Namespace(ground.namespace.clone()), None)
-            .await?
-            .is_empty()
-    );
+    assert!(clusters.list(&Scope::Namespace(ground.namespace.clone()), None).await?.is_empty());
 
     // Kubernetes requires no spec, and stores names that KubeRay's operator leaves alone.
     let mut bare = quiet(&ground.namespace, "ba.re")?;
@@ -203,11 +150,7 @@ pub(crate) async fn invalid_object_is_refused_with_its_cause(ground: &Ground) ->
 }
 
 pub(crate) async fn label_selector_picks(ground: &Ground) -> Outcome {
-    let labels = [
-        ("a", json!({"team": "blue", "tier": "1"})),
-        ("b", json!({"team": "red"})),
-        ("c", json!({})),
-    ];
+    let labels = [("a", json!({"team": "blue", "tier": "1"})), ("b", json!({"team": "red"})), ("c", json!({}))];
     for (name, labels) in labels {
         let mut cluster = quiet(&ground.namespace, name)?;
         cluster.metadata.labels = Some(serde_json::from_value(labels)?);
@@ -244,14 +187,9 @@ pub(crate) async fn label_selector_picks(ground: &Ground) -> Outcome {
 
 pub(crate) async fn unreadable_selector_is_refused(ground: &Ground) -> Outcome {
     let scope = Scope::Namespace(ground.namespace.clone());
-    for selector in [
-        "=", "a=b=c", "a in", "a in (b", "a,", ",a", "!a=b", "a=b c", "a/b/c", "a=-", "a>b",
-    ] {
+    for selector in ["=", "a=b=c", "a in", "a in (b", "a,", ",a", "!a=b", "a=b c", "a/b/c", "a=-", "a>b"] {
         let answer = ground.backend.clusters.list(&scope, Some(selector)).await;
-        assert!(
-            matches!(answer, Err(ManagerError::Invalid { .. })),
-            "{selector}: {answer:?}"
-        );
+        assert!(matches!(answer, Err(ManagerError::Invalid { .. })), "{selector}: {answer:?}");
     }
     Ok(())
 }

@@ -35,8 +35,7 @@ fn template(container: &str) -> Value {
 pub(super) fn quiet(namespace: &str, name: &str) -> Outcome<RayCluster> {
     let mut cluster = cluster(namespace, name, 1)?;
     if let Some(spec) = &mut cluster.spec {
-        spec.extra
-            .insert("managedBy".to_owned(), json!("kueue.x-k8s.io/multikueue"));
+        spec.extra.insert("managedBy".to_owned(), json!("kueue.x-k8s.io/multikueue"));
     }
     Ok(cluster)
 }
@@ -49,11 +48,7 @@ impl Ground {
 
     /// Creates a cluster with so many workers.
     pub(super) async fn create_cluster(&self, name: &str, replicas: i32) -> Outcome<Observed<RayCluster>> {
-        Ok(self
-            .backend
-            .clusters
-            .create(&cluster(&self.namespace, name, replicas)?)
-            .await?)
+        Ok(self.backend.clusters.create(&cluster(&self.namespace, name, replicas)?).await?)
     }
 
     pub(super) async fn get(&self, name: &str) -> Result<Observed<RayCluster>, ManagerError> {
@@ -67,10 +62,7 @@ impl Ground {
         patch: &Value,
     ) -> Result<Observed<RayCluster>, ManagerError> {
         let (namespace, name) = (object.namespace(), object.name());
-        self.backend
-            .clusters
-            .patch(namespace, name, object.resource_version(), patch)
-            .await
+        self.backend.clusters.patch(namespace, name, object.resource_version(), patch).await
     }
 
     /// Patches the object as it is now, again and again while others write to it.
@@ -100,19 +92,10 @@ pub(super) fn assert_invalid<T>(answer: Result<T, ManagerError>, field: &str) {
     let causes = match answer.err() {
         Some(ManagerError::Invalid { causes, .. }) => causes,
         other => {
-            return assert_eq!(
-                other.map(|error| error.to_string()).as_deref(),
-                Some("invalid"),
-                "{field}"
-            );
+            return assert_eq!(other.map(|error| error.to_string()).as_deref(), Some("invalid"), "{field}");
         }
     };
-    assert!(
-        causes
-            .iter()
-            .any(|cause| cause.field == field && !cause.message.is_empty()),
-        "{field}: {causes:?}"
-    );
+    assert!(causes.iter().any(|cause| cause.field == field && !cause.message.is_empty()), "{field}: {causes:?}");
 }
 
 /// That the answer is this error.

@@ -36,19 +36,13 @@ pub(crate) async fn picture_comes_first(ground: &Ground) -> Outcome {
 
     let third = ground.create_quiet("third").await?;
     let step = follower.step().await?;
-    assert!(
-        matches!(&step, Change::Applied(object) if object.raw == third.raw),
-        "{step:?}"
-    );
+    assert!(matches!(&step, Change::Applied(object) if object.raw == third.raw), "{step:?}");
     Ok(())
 }
 
 pub(crate) async fn empty_scope_has_an_empty_picture(ground: &Ground) -> Outcome {
     ground.create_quiet("demo").await?;
-    let watch = ground
-        .backend
-        .clusters
-        .watch(&Scope::Namespace(ground.elsewhere.clone()));
+    let watch = ground.backend.clusters.watch(&Scope::Namespace(ground.elsewhere.clone()));
     let life = watch.life.clone();
     let mut follower = Follower::new(watch);
     assert!(matches!(follower.step().await?, Change::Reset));
@@ -56,12 +50,7 @@ pub(crate) async fn empty_scope_has_an_empty_picture(ground: &Ground) -> Outcome
     assert!(life.age(now()).is_some());
     assert_eq!(life.failure(), None);
 
-    let mut pods = Follower::new(
-        ground
-            .backend
-            .workloads
-            .watch(&Scope::Namespace(ground.elsewhere.clone())),
-    );
+    let mut pods = Follower::new(ground.backend.workloads.watch(&Scope::Namespace(ground.elsewhere.clone())));
     assert!(matches!(pods.step().await?, Change::Reset));
     assert!(matches!(pods.step().await?, Change::Synced));
     Ok(())
@@ -77,9 +66,7 @@ pub(crate) async fn changes_follow_in_order(ground: &Ground) -> Outcome {
     let mut object = ground.create_quiet("demo").await?;
     let mut written = vec![object.raw.clone()];
     for count in 1..=5 {
-        object = ground
-            .patch(&object, &json!({"metadata": {"labels": {"count": count.to_string()}}}))
-            .await?;
+        object = ground.patch(&object, &json!({"metadata": {"labels": {"count": count.to_string()}}})).await?;
         written.push(object.raw.clone());
     }
     let mut shown = Vec::new();
@@ -103,11 +90,7 @@ pub(crate) async fn recreated_name_is_deleted_first(ground: &Ground) -> Outcome 
     let mut late = follow(ground, &home(ground));
     prompt.until_synced().await?;
     late.until_synced().await?;
-    ground
-        .backend
-        .clusters
-        .delete(&ground.namespace, "demo", &Preconditions::default())
-        .await?;
+    ground.backend.clusters.delete(&ground.namespace, "demo", &Preconditions::default()).await?;
     prompt.until_gone(&first).await?;
     let second = ground.create_quiet("demo").await?;
     assert_ne!(second.uid(), first.uid());
@@ -133,21 +116,13 @@ pub(crate) async fn scope_is_kept(ground: &Ground) -> Outcome {
     let mut everywhere = follow(ground, &Scope::All);
     here.until_synced().await?;
     everywhere.until_synced().await?;
-    let foreign = ground
-        .backend
-        .clusters
-        .create(&quiet(&ground.elsewhere, "demo")?)
-        .await?;
+    let foreign = ground.backend.clusters.create(&quiet(&ground.elsewhere, "demo")?).await?;
     let own = ground.create_quiet("demo").await?;
 
     everywhere
-        .until("both", |picture| {
-            picture.contains_key(&own.key()) && picture.contains_key(&foreign.key())
-        })
+        .until("both", |picture| picture.contains_key(&own.key()) && picture.contains_key(&foreign.key()))
         .await?;
-    let picture = here
-        .until("the own one", |picture| picture.contains_key(&own.key()))
-        .await?;
+    let picture = here.until("the own one", |picture| picture.contains_key(&own.key())).await?;
     assert!(picture.keys().all(|(namespace, _)| *namespace == ground.namespace));
     Ok(())
 }
@@ -160,24 +135,15 @@ pub(crate) async fn watch_and_list_agree(ground: &Ground) -> Outcome {
     }
     ground.edit("b", &json!({"spec": {"suspend": true}})).await?;
     let gone = ground.get("c").await?;
-    ground
-        .backend
-        .clusters
-        .delete(&ground.namespace, "c", &Preconditions::default())
-        .await?;
+    ground.backend.clusters.delete(&ground.namespace, "c", &Preconditions::default()).await?;
     follower.until_object(&gone, "c comes", |_| true).await?;
     follower.until_gone(&gone).await?;
 
     let listed = ground.backend.clusters.list(&home(ground), None).await?;
-    let listed: Vec<_> = listed
-        .iter()
-        .map(|object| (object.key(), object.resource_version().to_owned()))
-        .collect();
+    let listed: Vec<_> = listed.iter().map(|object| (object.key(), object.resource_version().to_owned())).collect();
     let picture = follower
         .until("what the list says", |picture| {
-            let shown = picture
-                .iter()
-                .map(|(key, object)| (key.clone(), object.version().to_owned()));
+            let shown = picture.iter().map(|(key, object)| (key.clone(), object.version().to_owned()));
             shown.collect::<Vec<_>>() == listed
         })
         .await?;

@@ -48,29 +48,19 @@ pub(crate) async fn null_removes_a_member(ground: &Ground) -> Outcome {
 
 pub(crate) async fn stale_patch_conflicts(ground: &Ground) -> Outcome {
     let created = ground.create_quiet("demo").await?;
-    let winner = ground
-        .patch(&created, &json!({"metadata": {"labels": {"who": "winner"}}}))
-        .await?;
-    let loser = ground
-        .patch(&created, &json!({"metadata": {"labels": {"who": "loser"}}}))
-        .await;
+    let winner = ground.patch(&created, &json!({"metadata": {"labels": {"who": "winner"}}})).await?;
+    let loser = ground.patch(&created, &json!({"metadata": {"labels": {"who": "loser"}}})).await;
     assert_error(loser, &ManagerError::Conflict);
     assert_eq!(ground.get("demo").await?.raw, winner.raw);
 
-    let second = ground
-        .patch(&winner, &json!({"metadata": {"labels": {"who": "second"}}}))
-        .await?;
+    let second = ground.patch(&winner, &json!({"metadata": {"labels": {"who": "second"}}})).await?;
     assert_eq!(second.raw["metadata"]["labels"]["who"], "second");
     Ok(())
 }
 
 pub(crate) async fn patch_without_a_change_keeps_the_version(ground: &Ground) -> Outcome {
     let created = ground.create_quiet("demo").await?;
-    for patch in [
-        json!({}),
-        json!({"spec": {"rayVersion": "2.52.0"}}),
-        json!({"metadata": {"labels": {"no": null}}}),
-    ] {
+    for patch in [json!({}), json!({"spec": {"rayVersion": "2.52.0"}}), json!({"metadata": {"labels": {"no": null}}})] {
         let patched = ground.patch(&created, &patch).await?;
         assert_eq!(patched.raw, created.raw, "{patch}");
     }
@@ -79,9 +69,7 @@ pub(crate) async fn patch_without_a_change_keeps_the_version(ground: &Ground) ->
 
 pub(crate) async fn generation_counts_changes_of_the_spec(ground: &Ground) -> Outcome {
     let created = ground.create_quiet("demo").await?;
-    let labelled = ground
-        .patch(&created, &json!({"metadata": {"labels": {"team": "blue"}}}))
-        .await?;
+    let labelled = ground.patch(&created, &json!({"metadata": {"labels": {"team": "blue"}}})).await?;
     assert_eq!(generation(&labelled), 1);
     let suspended = ground.patch(&labelled, &json!({"spec": {"suspend": true}})).await?;
     assert_eq!(generation(&suspended), 2);
@@ -123,31 +111,16 @@ pub(crate) async fn invalid_patch_is_refused_with_its_cause(ground: &Ground) -> 
     let template = json!({"spec": {"containers": [{"name": "ray"}]}});
     let cases = [
         (json!({"spec": {"headGroupSpec": null}}), "spec.headGroupSpec"),
-        (
-            json!({"spec": {"headGroupSpec": {"template": null}}}),
-            "spec.headGroupSpec.template",
-        ),
+        (json!({"spec": {"headGroupSpec": {"template": null}}}), "spec.headGroupSpec.template"),
         (json!({"spec": {"suspend": "yes"}}), "spec.suspend"),
         (json!({"spec": {"rayVersion": 2}}), "spec.rayVersion"),
-        (
-            json!({"spec": {"managedBy": "ray.io/kuberay-operator"}}),
-            "spec.managedBy",
-        ),
+        (json!({"spec": {"managedBy": "ray.io/kuberay-operator"}}), "spec.managedBy"),
         (json!({"spec": {"workerGroupSpecs": {}}}), "spec.workerGroupSpecs"),
-        (
-            json!({"spec": {"workerGroupSpecs": [{"template": template}]}}),
-            "spec.workerGroupSpecs[0].groupName",
-        ),
-        (
-            json!({"spec": {"workerGroupSpecs": [{"groupName": "x"}]}}),
-            "spec.workerGroupSpecs[0].template",
-        ),
+        (json!({"spec": {"workerGroupSpecs": [{"template": template}]}}), "spec.workerGroupSpecs[0].groupName"),
+        (json!({"spec": {"workerGroupSpecs": [{"groupName": "x"}]}}), "spec.workerGroupSpecs[0].template"),
         (with("replicas", json!("two")), "spec.workerGroupSpecs[0].replicas"),
         (with("minReplicas", json!(1.5)), "spec.workerGroupSpecs[0].minReplicas"),
-        (
-            with("template", json!({"spec": {"containers": 1}})),
-            "spec.workerGroupSpecs[0].template.spec.containers",
-        ),
+        (with("template", json!({"spec": {"containers": 1}})), "spec.workerGroupSpecs[0].template.spec.containers"),
         (json!({"metadata": {"labels": {"two words": "x"}}}), "metadata.labels"),
     ];
     for (patch, field) in cases {

@@ -62,10 +62,7 @@ async fn carry_out(backend: &Backend, step: &Step) {
         Step::Hold(n, c, false) => edit(n, c, json!({"metadata": {"finalizers": null}})).await,
         Step::Delete(n, c) => {
             let (namespace, name) = names(n, c);
-            let _ = backend
-                .clusters
-                .delete(namespace, name, &Preconditions::default())
-                .await;
+            let _ = backend.clusters.delete(namespace, name, &Preconditions::default()).await;
         }
         Step::Wait(milliseconds) => sleep(Duration::from_millis(milliseconds)).await,
         Step::Read => {}
@@ -110,44 +107,23 @@ async fn sequence_keeps_the_promises(steps: &[Step]) {
     let versions: Vec<u64> = listed.iter().map(Shown::version).collect();
     assert_eq!(eager.versions(), versions);
     assert_eq!(lazy.versions(), versions);
-    let at_home = backend
-        .clusters
-        .list(&Scope::Namespace("home".to_owned()), None)
-        .await
-        .unwrap();
+    let at_home = backend.clusters.list(&Scope::Namespace("home".to_owned()), None).await.unwrap();
     assert_eq!(local.versions(), at_home.iter().map(Shown::version).collect::<Vec<_>>());
     for object in &listed {
         let own = pods.objects.values().filter(|pod| pod.owner_uid == object.uid());
         if let Some(expected) = settled_pods(object) {
-            assert_eq!(
-                own.filter(|pod| pod.ready && !pod.deleting).count(),
-                expected,
-                "{:#}",
-                object.raw
-            );
+            assert_eq!(own.filter(|pod| pod.ready && !pod.deleting).count(), expected, "{:#}", object.raw);
         }
     }
-    assert!(
-        pods.objects
-            .values()
-            .all(|pod| listed.iter().any(|object| object.uid() == pod.owner_uid))
-    );
+    assert!(pods.objects.values().all(|pod| listed.iter().any(|object| object.uid() == pod.owner_uid)));
 }
 
 #[test]
 fn random_sequences_keep_the_promises() {
-    let config = Config {
-        cases: 100,
-        failure_persistence: None,
-        ..Config::default()
-    };
+    let config = Config { cases: 100, failure_persistence: None, ..Config::default() };
     let mut runner = TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha));
     let outcome = runner.run(&steps(), |steps| {
-        let runtime = Builder::new_current_thread()
-            .enable_time()
-            .start_paused(true)
-            .build()
-            .unwrap();
+        let runtime = Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
         runtime.block_on(sequence_keeps_the_promises(&steps));
         Ok(())
     });

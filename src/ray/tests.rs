@@ -1,0 +1,345 @@
+//! The domain's rules, each from the outside: a RayCluster or a document in, what is said of it out.
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::cluster::RayCluster;
+use super::facts::{NodeFact, NodeRole};
+use super::fault::{Fault, FaultCode};
+use super::lens::{Defaults, build, document_pointer, view};
+use super::name::ClusterRef;
+use super::render::render;
+use super::status::{State, state};
+use super::{document, json};
+
+fn cluster(value: Value) -> RayCluster {
+    serde_json::from_value(value).unwrap()
+}
+
+fn node(role: NodeRole, group: &str, ready: bool) -> NodeFact {
+    NodeFact {
+        namespace: "default".into(),
+        name: format!("{group}-{ready}"),
+        uid: String::new(),
+        resource_version: String::new(),
+        owner_uid: "a".into(),
+        group: group.into(),
+        role,
+        phase: "Running".into(),
+        ready,
+        deleting: false,
+        reason: None,
+    }
+}
+
+fn head(ready: bool) -> NodeFact {
+    node(NodeRole::Head, "headgroup", ready)
+}
+
+fn worker(ready: bool) -> NodeFact {
+    node(NodeRole::Worker, "w", ready)
+}
+
+/// A cluster with one group of two replicas; `change` edits it.
+fn changed(change: impl FnOnce(&mut Value)) -> RayCluster {
+    let mut value = json!({
+        "metadata": {"name": "demo", "namespace": "default", "uid": "a"},
+        "spec": {"headGroupSpec": {"template": {}}, "workerGroupSpecs": [
+            {"groupName": "w", "replicas": 2, "minReplicas": 1, "maxReplicas": 3, "numOfHosts": 1, "template": {}},
+        ]},
+        "status": {"state": "ready", "conditions": []},
+    });
+    change(&mut value);
+    cluster(value)
+}
+
+fn provisioned(value: &mut Value) {
+    value["status"]["conditions"] = json!([{"type": "RayClusterProvisioned", "status": "True"}]);
+}
+
+#[test]
+fn states_come_from_pods_and_conditions() {
+    let full = [head(true), worker(true), worker(true)];
+    let one_short = [head(true), worker(true), worker(false)];
+    let headless = [head(false), worker(true), worker(true)];
+    let none: [NodeFact; 0] = [];
+
+    assert_eq!(state(&changed(|_| ()), &full), State::Ready);
+    assert_eq!(state(&changed(|_| ()), &one_short), State::Pending, "upstream's `ready` isn't believed");
+    assert_eq!(state(&changed(provisioned), &one_short), State::Degraded);
+    assert_eq!(state(&changed(provisioned), &headless), State::Degraded, "a dead head");
+    assert_eq!(state(&changed(|_| ()), &none), State::Pending);
+
+    let mut leaving = full.clone();
+    leaving[0].deleting = true;
+    assert_eq!(state(&changed(provisioned), &leaving), State::Degraded, "a head on its way out");
+
+    let deleting = changed(|value| value["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z"));
+    assert_eq!(state(&deleting, &full), State::Deleting);
+}
+
+#[test]
+fn wanted_numbers_are_the_operators() {
+    let pods = |count: usize| {
+        let workers = std::iter::repeat_with(|| worker(true)).take(count);
+        [head(true)].into_iter().chain(workers).collect::<Vec<_>>()
+    };
+    let group = |member: &'static str, value: i32| {
+        changed(move |cluster| cluster["spec"]["workerGroupSpecs"][0][member] = json!(value))
+    };
+    let most = |cluster: &RayCluster| (0..9).find(|count| state(cluster, &pods(*count)) == State::Ready);
+    assert_eq!(most(&changed(|_| ())), Some(2));
+    assert_eq!(most(&group("replicas", 9)), Some(3), "the operator clamps into the bounds");
+    assert_eq!(most(&group("replicas", 0)), Some(1), "the operator clamps into the bounds");
+    assert_eq!(most(&group("numOfHosts", 2)), Some(4));
+    let autoscaled = changed(|cluster| cluster["spec"]["enableInTreeAutoscaling"] = json!(true));
+    assert_eq!(most(&autoscaled), Some(1), "the autoscaler may go down to the lower bound");
+}
+
+#[test]
+fn suspension_holds_until_an_explicit_false() {
+    let suspended = |value: &mut Value| {
+        value["status"]["conditions"] = json!([{"type": "RayClusterSuspended", "status": "True"}]);
+    };
+    let with = |suspend: Option<bool>| {
+        changed(|value| {
+            suspended(value);
+            if let Some(suspend) = suspend {
+                value["spec"]["suspend"] = json!(suspend);
+            }
+        })
+    };
+    assert_eq!(state(&with(Some(true)), &[]), State::Stopped);
+    assert_eq!(state(&with(Some(true)), &[head(true)]), State::Stopping);
+    assert_eq!(state(&with(None), &[]), State::Stopped, "a removed key resumes nothing");
+    assert_eq!(state(&with(Some(false)), &[]), State::Pending);
+}
+
+const DEFAULTS: fn() -> Defaults =
+    || Defaults { ray_version: "2.52.0".into(), head_cpu: "1".into(), head_memory: "4Gi".into() };
+
+fn read(value: Value) -> Result<document::Document, Vec<Fault>> {
+    document::read(value).map_err(|faults| faults.0)
+}
+
+/// The document that is seen after this one was stored.
+fn seen(value: Value) -> Value {
+    let mut cluster = build(&read(value).unwrap(), "default", &DEFAULTS());
+    cluster.apply_crd_defaults();
+    serde_json::to_value(view(&cluster)).unwrap()
+}
+
+#[test]
+fn a_name_alone_is_a_cluster() {
+    let wanted = json!({"name": "demo", "namespace": "default", "rayVersion": "2.52.0", "suspended": false,
+        "head": {"cpu": "1", "memory": "4Gi"}});
+    assert_eq!(seen(json!({"name": "demo"})), wanted);
+    assert_eq!(seen(wanted.clone()), wanted, "what is seen can be sent again");
+}
+
+#[test]
+fn every_member_reaches_its_place_and_comes_back() {
+    let document = json!({
+        "name": "demo", "namespace": "team-a", "labels": {"b": "2", "a.example/x": ""}, "annotations": {"note": "any ½ text"},
+        "rayVersion": "2.50.1", "image": "registry.example/ray:1", "suspended": true,
+        "head": {"cpu": "500m", "memory": "1.5Gi", "gpu": "1", "env": {"B": "2", "A": "1"}, "rayStartParams": {"num-cpus": "0"}},
+        "workerGroups": {
+            "z": {"replicas": 1, "minReplicas": 1, "maxReplicas": 4, "image": "registry.example/other:2", "cpu": "2", "memory": "1Gi", "gpu": "2",
+                "env": {"X": ""}, "rayStartParams": {"block": "true"}},
+            "a": {"replicas": 0, "minReplicas": 0, "maxReplicas": 2_147_483_647_i32},
+        },
+    });
+    let back = {
+        let mut cluster = build(&read(document.clone()).unwrap(), "team-a", &DEFAULTS());
+        cluster.apply_crd_defaults();
+        serde_json::to_string(&view(&cluster)).unwrap()
+    };
+    let mut wanted = document.clone();
+    // Labels are a sorted map in Kubernetes; everything else keeps the order in which it was written.
+    wanted["labels"] = json!({"a.example/x": "", "b": "2"});
+    assert_eq!(back, wanted.to_string());
+}
+
+#[test]
+fn what_derives_is_left_out_and_what_does_not_is_shown() {
+    assert_eq!(seen(json!({"name": "d", "image": "rayproject/ray:2.52.0"}))["image"], Value::Null);
+    assert_eq!(
+        seen(json!({"name": "d", "image": "x", "workerGroups": {"w": {"image": "x"}}}))["workerGroups"]["w"]["image"],
+        Value::Null
+    );
+    assert_eq!(
+        seen(json!({"name": "d", "workerGroups": {"w": {"minReplicas": 2}}}))["workerGroups"]["w"]["replicas"],
+        2
+    );
+    assert_eq!(
+        seen(json!({"name": "d", "head": {"cpu": 0.5, "memory": 4_294_967_296_u64}}))["head"],
+        json!({"cpu": "0.5", "memory": "4294967296"})
+    );
+}
+
+#[test]
+fn only_amounts_that_one_word_can_say_are_short() {
+    let amount = |resources: Value| {
+        let template = json!({"spec": {"containers": [{"resources": resources}]}});
+        super::template::short_amount(&template, "cpu")
+    };
+    assert_eq!(amount(json!({"limits": {"cpu": "1"}})).as_deref(), Some("1"));
+    assert_eq!(amount(json!({"limits": {"cpu": "1"}, "requests": {"cpu": "1000m"}})).as_deref(), Some("1"));
+    assert_eq!(amount(json!({"limits": {"cpu": 2}, "requests": {"cpu": "2"}})).as_deref(), Some("2"));
+    assert_eq!(amount(json!({"limits": {"cpu": "2"}, "requests": {"cpu": "1"}})), None);
+    assert_eq!(amount(json!({"requests": {"cpu": "1"}})), None);
+    assert_eq!(amount(json!("odd")), None);
+}
+
+#[test]
+fn faults_are_found_together_and_placed() {
+    let document = json!({
+        "name": "Demo", "rayVersion": 5, "wrkerGroups": {}, "labels": {"ray.io/cluster": "x", "ok": "not ok"},
+        "workerGroups": {
+            "headgroup": {"replicas": -1, "maxReplicas": 3_000_000_000_u32},
+            "w": {"replicas": 5, "maxReplicas": 4, "cpu": "much", "gpu": 0.5, "env": {"A=B": "x", "C": 1}},
+            "v": {"minReplicas": 3, "maxReplicas": 2},
+            "u": {"minReplicas": 3, "maxReplicas": 4, "replicas": 1},
+            "t": "text",
+        },
+    });
+    let mut found: Vec<_> =
+        read(document).unwrap_err().iter().map(|fault| (fault.pointer.clone(), fault.code)).collect();
+    found.sort_by(|a, b| a.0.cmp(&b.0));
+    let wanted = [
+        ("/labels/ok", FaultCode::InvalidValue),
+        ("/labels/ray.io~1cluster", FaultCode::Reserved),
+        ("/name", FaultCode::InvalidName),
+        ("/rayVersion", FaultCode::WrongType),
+        ("/workerGroups/headgroup", FaultCode::InvalidName),
+        ("/workerGroups/headgroup/maxReplicas", FaultCode::OutOfRange),
+        ("/workerGroups/headgroup/replicas", FaultCode::OutOfRange),
+        ("/workerGroups/t", FaultCode::WrongType),
+        ("/workerGroups/u/replicas", FaultCode::OutOfRange),
+        ("/workerGroups/v/maxReplicas", FaultCode::OutOfRange),
+        ("/workerGroups/w/cpu", FaultCode::InvalidQuantity),
+        ("/workerGroups/w/env/A=B", FaultCode::InvalidName),
+        ("/workerGroups/w/env/C", FaultCode::WrongType),
+        ("/workerGroups/w/gpu", FaultCode::OutOfRange),
+        ("/wrkerGroups", FaultCode::UnknownMember),
+    ];
+    assert_eq!(found, wanted.map(|(pointer, code)| (pointer.to_owned(), code)));
+}
+
+#[test]
+fn a_refusal_by_kubernetes_is_placed_in_the_document() {
+    let document = read(json!({"name": "d", "workerGroups": {"a": {}, "b": {}}})).unwrap();
+    let place = |field: &str| document_pointer(field, &document);
+    assert_eq!(place("metadata.name"), "/name");
+    assert_eq!(place("metadata.labels"), "/labels");
+    assert_eq!(place("spec.headGroupSpec.template.spec.containers[0].image"), "/head");
+    assert_eq!(place("spec.workerGroupSpecs[1].replicas"), "/workerGroups/b/replicas");
+    assert_eq!(place("spec.workerGroupSpecs[0].template"), "/workerGroups/a");
+    assert_eq!(place("spec.workerGroupSpecs[7]"), "/workerGroups");
+    assert_eq!(place("spec.managedBy"), "");
+}
+
+#[test]
+fn references_name_one_thing_completely() {
+    let parse = |text: &str| ClusterRef::parse(text).map(|found| (found.name, found.namespace));
+    let found = |name: &str, namespace: Option<&str>| Some((name.to_owned(), namespace.map(str::to_owned)));
+    assert_eq!(parse("demo"), found("demo", None));
+    assert_eq!(parse("demo.team-a"), found("demo", Some("team-a")));
+    assert_eq!(parse("a.b.team-a"), found("a.b", Some("team-a")), "a name may hold a dot, a namespace can't");
+    for text in ["", ".", "demo.", ".ns", "Demo", "de/mo", "demo..ns", "-demo", "demo.Team", "dé"] {
+        assert_eq!(parse(text), None, "{text:?}");
+    }
+}
+
+fn any_json() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        any::<f64>().prop_map(Value::from),
+        "[a-zA-Z0-9./~ -]{0,8}".prop_map(Value::from),
+    ];
+    leaf.prop_recursive(4, 32, 6, |inner| {
+        let key = prop_oneof![
+            "[a-z]{1,6}",
+            prop::sample::select(vec![
+                "spec",
+                "metadata",
+                "containers",
+                "template",
+                "resources",
+                "limits",
+                "cpu",
+                "env",
+                "name",
+                "value",
+                "replicas",
+                "groupName",
+                "conditions",
+                "type",
+                "status",
+                "head",
+                "workerGroups",
+                "image",
+                "labels",
+            ])
+            .prop_map(str::to_owned),
+        ];
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..6).prop_map(Value::from),
+            prop::collection::vec((key, inner), 0..6).prop_map(|members| members.into_iter().collect()),
+        ]
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 512, rng_seed: proptest::test_runner::RngSeed::Fixed(7), failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Whatever a cluster holds, it is rendered, with one of the states.
+    #[test]
+    fn rendering_is_total(spec in any_json(), status in any_json(), ready: bool) {
+        let mut value = json!({"metadata": {"name": "x", "namespace": "y", "uid": "a"}});
+        value["spec"] = spec;
+        value["status"] = status;
+        let decoded = serde_json::from_value::<RayCluster>(value).map_err(|error| error.to_string());
+        let metadata = changed(|_| ()).metadata;
+        let nodes = [head(ready), worker(ready)];
+        let rendered = render(&metadata, decoded.as_ref().map_err(String::as_str), &nodes);
+        prop_assert_eq!(decoded.is_err(), rendered.status.state == State::Unknown);
+    }
+
+    /// Any JSON planted at an object node that we type survives decoding and encoding.
+    #[test]
+    fn planted_members_survive(planted in any_json(), at in 0..4_usize) {
+        let mut value = serde_json::to_value(changed(|_| ())).unwrap();
+        let place = ["/spec", "/spec/headGroupSpec", "/spec/workerGroupSpecs/0", "/status"][at];
+        value.pointer_mut(place).unwrap()["planted"] = planted;
+        prop_assert_eq!(serde_json::to_value(cluster(value.clone())).unwrap(), value);
+    }
+
+    /// No document is too odd to be judged.
+    #[test]
+    fn judging_is_total(value in any_json()) {
+        let _ = read(value);
+    }
+
+    /// Any bytes are JSON or a fault, and what is JSON is what serde_json reads.
+    #[test]
+    fn reading_agrees_with_serde_json(value in any_json()) {
+        let text = value.to_string();
+        if let Ok(found) = json::read(text.as_bytes()) {
+            prop_assert_eq!(found, serde_json::from_str::<Value>(&text).unwrap());
+        }
+    }
+
+    /// A document that is taken is seen again as it was stored, and storing that changes nothing.
+    #[test]
+    fn storing_what_is_seen_changes_nothing(cpu in 0..100_u32, replicas in 0..50_i32, extra in 0..50_i32, image in prop::option::of("[a-z]{1,9}")) {
+        let mut document = json!({"name": "d", "workerGroups": {"w": {"cpu": cpu, "replicas": replicas, "maxReplicas": replicas + extra}}});
+        if let Some(image) = image {
+            document["image"] = image.into();
+        }
+        let once = seen(document);
+        prop_assert_eq!(seen(once.clone()), once);
+    }
+}
