@@ -21,7 +21,7 @@ use tower::ServiceExt as _;
 use crate::access::Access;
 use crate::cache::Cache;
 use crate::config::{BackendChoice, Config};
-use crate::http::{App, router};
+use crate::http::{App, Slot, router};
 use crate::manager::{Backend, Scope, kubernetes, memory};
 use crate::operations::{Service, Settings};
 use crate::ray::lens::Defaults;
@@ -142,11 +142,8 @@ async fn accept(listener: TcpListener, router: Router, app: Arc<App>) {
         };
         match listener.accept().await {
             Ok((stream, peer)) => {
-                let connection = connection(stream, peer, router.clone(), Arc::clone(&app));
-                app.tracker.spawn(async move {
-                    connection.await;
-                    drop(slot);
-                });
+                let connection = connection(stream, peer, router.clone(), Arc::clone(&app), Slot(Arc::new(slot)));
+                app.tracker.spawn(connection);
             }
             // Out of file descriptors, most likely: those that end make room.
             Err(error) => {
@@ -158,7 +155,7 @@ async fn accept(listener: TcpListener, router: Router, app: Arc<App>) {
 }
 
 /// Serves one connection until it ends, or gracefully until it has answered what it was asked when draining begins.
-async fn connection(stream: TcpStream, peer: SocketAddr, router: Router, app: Arc<App>) {
+async fn connection(stream: TcpStream, peer: SocketAddr, router: Router, app: Arc<App>, slot: Slot) {
     if let Err(error) = tune(&stream) {
         tracing::debug!(%peer, %error, "a connection ended before it began");
         return;
@@ -177,8 +174,9 @@ async fn connection(stream: TcpStream, peer: SocketAddr, router: Router, app: Ar
     // Which protocol it is, is found out without a timer; so the first request has one of ours.
     let begun = Arc::new(Notify::new());
     let first = Arc::clone(&begun);
-    let service = hyper::service::service_fn(move |request: Request<Incoming>| {
+    let service = hyper::service::service_fn(move |mut request: Request<Incoming>| {
         first.notify_one();
+        request.extensions_mut().insert(slot.clone());
         let router = router.clone();
         async move { Ok::<_, Infallible>(answer(router, request).await) }
     });

@@ -78,7 +78,7 @@ pub struct Config {
     #[arg(long, env = "RAYGATE_DEFAULT_HEAD_MEMORY", default_value = "4Gi", value_parser = quantity, value_name = "QUANTITY")]
     pub default_head_memory: String,
 
-    /// A `Host` to answer beside localhost, 127.0.0.1 and [::1] (repeatable).
+    /// A `Host` to answer beside localhost, 127.0.0.1 and `[::1]` (repeatable).
     #[arg(long = "allowed-host", env = "RAYGATE_ALLOWED_HOST", value_delimiter = ',', value_name = "HOST")]
     pub allowed_hosts: Vec<String>,
 

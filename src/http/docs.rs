@@ -9,12 +9,13 @@ use http::header::{CONTENT_TYPE, LOCATION};
 use utoipa_swagger_ui::serve;
 
 use super::App;
+use super::extract::NoQuery;
 use crate::operations::{ApiError, ErrorCode};
 
 /// The description of this API (OpenAPI 3.1).
 #[utoipa::path(get, path = "/openapi.json", operation_id = "get_openapi", tag = "service",
     responses((status = 200, description = "The description.", body = Object, content_type = "application/json")))]
-pub(super) async fn get_openapi(State(app): State<Arc<App>>) -> Response {
+pub(super) async fn get_openapi(State(app): State<Arc<App>>, _: NoQuery) -> Response {
     ([(CONTENT_TYPE, "application/json")], app.openapi.clone()).into_response()
 }
 

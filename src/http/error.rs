@@ -72,7 +72,7 @@ pub fn status(code: ErrorCode) -> (StatusCode, &'static str) {
     }
 }
 
-/// Travels as an extension of the response; [`render`] gives it its body, once the request's id and path are known.
+/// Travels as an extension of the response; `render` gives it its body, once the request's id and path are known.
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         let mut response = status(self.code).0.into_response();

@@ -11,7 +11,7 @@ use utoipa::ToSchema;
 
 use super::App;
 use super::extract::NoQuery;
-use crate::operations::{ApiError, Readiness};
+use crate::operations::Readiness;
 
 /// That the process lives.
 #[derive(Debug, Serialize, ToSchema)]
@@ -33,7 +33,7 @@ pub(super) struct Version {
 /// Whether the process lives. Never asks Kubernetes.
 #[utoipa::path(get, path = "/health", operation_id = "get_health", tag = "service",
     responses((status = 200, description = "It lives.", body = Health)))]
-pub(super) async fn get_health() -> Json<Health> {
+pub(super) async fn get_health(_: NoQuery) -> Json<Health> {
     Json(Health { status: "ok" })
 }
 
@@ -43,7 +43,7 @@ pub(super) async fn get_health() -> Json<Health> {
         (status = 200, description = "It can.", body = Readiness),
         (status = 503, description = "It can't: the checks say why.", body = Readiness),
     ))]
-pub(super) async fn get_ready(State(app): State<Arc<App>>) -> Response {
+pub(super) async fn get_ready(State(app): State<Arc<App>>, _: NoQuery) -> Response {
     let readiness = app.service.readiness();
     let status = if readiness.ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     (status, Json(readiness)).into_response()
@@ -52,6 +52,6 @@ pub(super) async fn get_ready(State(app): State<Arc<App>>) -> Response {
 /// What the process is.
 #[utoipa::path(get, path = "/version", operation_id = "get_version", tag = "service",
     responses((status = 200, description = "What it is.", body = Version)))]
-pub(super) async fn get_version(_: NoQuery) -> Result<Json<Version>, ApiError> {
-    Ok(Json(Version { version: env!("CARGO_PKG_VERSION"), api_version: "v1" }))
+pub(super) async fn get_version(_: NoQuery) -> Json<Version> {
+    Json(Version { version: env!("CARGO_PKG_VERSION"), api_version: "v1" })
 }

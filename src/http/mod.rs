@@ -7,6 +7,7 @@ use axum::middleware::{from_fn, from_fn_with_state};
 use axum::routing::{connect, get};
 use bytes::Bytes;
 use http::Method;
+use tokio::sync::OwnedSemaphorePermit;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::ServiceBuilder;
@@ -28,6 +29,11 @@ mod middleware;
 mod watch;
 
 pub use error::{Problem, status};
+
+/// A connection's place among those that may be open at once. Travels with each request, so that a WebSocket keeps it
+/// when it takes the connection over.
+#[derive(Clone)]
+pub struct Slot(pub Arc<OwnedSemaphorePermit>);
 
 /// What every handler has at hand.
 pub struct App {

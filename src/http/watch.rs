@@ -13,9 +13,9 @@ use http::header::{CACHE_CONTROL, CONTENT_TYPE, UPGRADE};
 use http::request::Parts;
 use http::{HeaderName, HeaderValue, Method};
 
-use super::App;
 use super::error::Problem;
 use super::extract::{NoQuery, Query, Reference, must_accept};
+use super::{App, Slot};
 use crate::access::Caller;
 use crate::clock;
 use crate::operations::{ApiError, ErrorCode};
@@ -74,7 +74,7 @@ pub(super) async fn watch_cluster(
 }
 
 enum Transport {
-    WebSocket(Box<WebSocketUpgrade>),
+    WebSocket(Box<WebSocketUpgrade>, Option<Slot>),
     Lines,
 }
 
@@ -91,7 +91,7 @@ impl Transport {
         let upgrade = WebSocketUpgrade::from_request_parts(parts, app)
             .await
             .map_err(|rejection| ApiError::new(ErrorCode::Malformed, format!("No WebSocket: {rejection}")))?;
-        Ok(Self::WebSocket(Box::new(upgrade)))
+        Ok(Self::WebSocket(Box::new(upgrade), parts.extensions.get::<Slot>().cloned()))
     }
 
     fn serve(self, subscription: Subscription, app: &Arc<App>) -> Response {
@@ -99,14 +99,14 @@ impl Transport {
         match self {
             Self::Lines => lines(subscription, app),
             // Buffers of axum's default size cost 135 KB a connection, these 4 KB.
-            Self::WebSocket(upgrade) => upgrade
+            Self::WebSocket(upgrade, slot) => upgrade
                 .protocols([SUBPROTOCOL])
                 .read_buffer_size(512)
                 .write_buffer_size(0)
                 .max_message_size(MAX_MESSAGE)
                 .max_frame_size(MAX_MESSAGE)
                 .on_upgrade(move |socket| async move {
-                    let _alive = app.tracker.token();
+                    let _alive = (app.tracker.token(), slot);
                     let peer_timeout = Duration::from_secs(app.config.peer_timeout_seconds);
                     serve_socket(socket, subscription, &app, peer_timeout).await;
                 }),

@@ -7,9 +7,9 @@ use super::{ApiError, Service};
 use crate::access::{Action, Caller, Target};
 use crate::cache::Entry;
 use crate::manager::ManagerError;
+use crate::ray::document;
 use crate::ray::lens::{build, document_pointer};
 use crate::ray::name::ClusterKey;
-use crate::ray::{document, json};
 
 impl Service {
     /// Creates the cluster that a JSON document asks for.
@@ -17,7 +17,7 @@ impl Service {
     /// # Errors
     /// All faults of the document at once; a name that is taken; whatever Kubernetes refuses it for.
     pub async fn create(&self, caller: &Caller, body: &[u8]) -> Result<Arc<Entry>, ApiError> {
-        let document = document::read(json::read(body)?)?;
+        let document = document::parse(body)?;
         let namespace = document.namespace.as_ref().map_or(caller.default_namespace.as_str(), |name| &name.0);
         let key = ClusterKey::new(namespace, document.name.0.as_str());
         self.access.authorize(caller, Action::CreateCluster, Target::Cluster(&key))?;

@@ -6,6 +6,7 @@ use serde_json::Value;
 use utoipa::ToSchema;
 
 use super::fault::{Fault, FaultCode, Faults, pointer};
+use super::json;
 use super::values::{
     Amount, AnyKey, ClusterName, Count, EnvKey, GroupKey, Image, ImageTag, Keyed, LabelValue, MetadataKey,
     NamespaceName, WholeAmount,
@@ -150,6 +151,22 @@ pub struct WorkerGroup {
     #[deserr(default)]
     #[schema(value_type = IndexMap<String, String>, required = false)]
     pub ray_start_params: Keyed<String, AnyKey>,
+}
+
+/// Reads a document from JSON.
+///
+/// # Errors
+/// All its faults, in no order that may be relied on.
+pub fn parse(bytes: &[u8]) -> Result<Document, Faults> {
+    let (value, twice) = json::read(bytes)?;
+    match read(value) {
+        Ok(document) if twice.0.is_empty() => Ok(document),
+        Ok(_) => Err(twice),
+        Err(mut faults) => {
+            faults.0.extend(twice.0);
+            Err(faults)
+        }
+    }
 }
 
 /// Reads a document.

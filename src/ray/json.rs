@@ -8,12 +8,12 @@ use serde_json::{Map, Number, Value};
 
 use super::fault::{Fault, FaultCode, Faults, escape};
 
-/// Reads one JSON document (RFC 8259), nested at most 127 deep.
+/// Reads one JSON document (RFC 8259), nested at most 127 deep; beside it one fault per key that an object has twice (the
+/// last one is in the value, for whatever else is wrong with it to be found: which one was meant can't be known).
 ///
 /// # Errors
-/// A syntax fault with line and column, or one fault per key that an object has twice (the value is then of no use:
-/// which of them was meant can't be known).
-pub fn read(bytes: &[u8]) -> Result<Value, Faults> {
+/// A syntax fault with line and column.
+pub fn read(bytes: &[u8]) -> Result<(Value, Faults), Faults> {
     if bytes.iter().all(u8::is_ascii_whitespace) {
         return Err(Fault::new("", FaultCode::Syntax, "The body is empty; a JSON document is needed.").into());
     }
@@ -23,8 +23,7 @@ pub fn read(bytes: &[u8]) -> Result<Value, Faults> {
     let value = seed.deserialize(&mut deserializer).and_then(|value| deserializer.end().map(|()| value));
     let value = value
         .map_err(|error| Faults::from(Fault::new("", FaultCode::Syntax, format!("This is not JSON: {error}."))))?;
-    let twice = twice.into_inner();
-    if twice.is_empty() { Ok(value) } else { Err(Faults(twice)) }
+    Ok((value, Faults(twice.into_inner())))
 }
 
 struct Seed<'a> {
@@ -106,7 +105,8 @@ mod tests {
     #[test]
     fn what_is_read_is_what_serde_json_reads() {
         let text = r#"{"b": [1, -2, 0.5, 1e3, "x\u00e9\n", null, true, {}], "a": {"c~/d": 18446744073709551615}}"#;
-        let value = read(text.as_bytes()).unwrap();
+        let (value, faults) = read(text.as_bytes()).unwrap();
+        assert_eq!(faults.0, []);
         assert_eq!(value, serde_json::from_str::<Value>(text).unwrap());
         assert_eq!(
             serde_json::to_string(&value).unwrap(),
@@ -116,7 +116,7 @@ mod tests {
 
     #[test]
     fn each_key_that_is_there_twice_is_named() {
-        let faults = read(br#"{"a": 1, "l": [{"x/y": 1, "x/y": 2}], "a": 2, "a": 3}"#).unwrap_err().0;
+        let faults = read(br#"{"a": 1, "l": [{"x/y": 1, "x/y": 2}], "a": 2, "a": 3}"#).unwrap().1.0;
         let found: Vec<_> = faults.iter().map(|fault| (fault.pointer.as_str(), fault.code)).collect();
         let twice = FaultCode::DuplicateKey;
         assert_eq!(found, [("/l/0/x~1y", twice), ("/a", twice), ("/a", twice)]);

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use kube::Error;
 use kube::core::Status;
+use kube::core::response::StatusCause;
 use kube::runtime::watcher;
 
 use crate::manager::{Cause, ManagerError};
@@ -108,16 +109,22 @@ fn from_status(status: &Status) -> ManagerError {
         (409, _) => ManagerError::Conflict,
         (410, _) => ManagerError::Expired,
         (401 | 403, _) => ManagerError::Forbidden(message),
-        (400 | 413 | 422, _) => ManagerError::Invalid {
-            message,
-            causes: causes
-                .iter()
-                .map(|cause| Cause { field: cause.field.clone(), message: cut(&cause.message) })
-                .collect(),
-        },
+        (400 | 413 | 422, _) => invalid(message, causes),
         (408 | 429 | 500.., _) => ManagerError::Unavailable(message),
         _ => ManagerError::Unexpected(message),
     }
+}
+
+fn invalid(message: String, causes: &[StatusCause]) -> ManagerError {
+    // A patched object that can't be decoded is in its refusal whole, secrets included.
+    if causes.iter().any(|cause| cause.field == "patch") {
+        let message = "what the patch makes of the object can't be decoded".to_owned();
+        return ManagerError::Invalid { message, causes: Vec::new() };
+    }
+    // `<nil>` is the apiserver's word for no field.
+    let named = causes.iter().filter(|cause| cause.field != "<nil>");
+    let causes = named.map(|cause| Cause { field: cause.field.clone(), message: cut(&cause.message) });
+    ManagerError::Invalid { message, causes: causes.collect() }
 }
 
 /// What interrupted a watch.
@@ -198,6 +205,14 @@ mod tests {
         let answer = json!({"code": 422, "reason": "Invalid",
             "message": "RayCluster.ray.io \"demo\" is invalid: patch: Invalid value: \"{\\\"env\\\":\\\"hunter2\\\"}\": strict decoding error: unknown field \"spec.foo\""});
         assert_eq!(mapped(answer), ManagerError::FieldNotSupported("unknown field \"spec.foo\"".into()));
+    }
+
+    #[test]
+    fn an_object_that_cannot_be_decoded_is_not_shown() {
+        let answer = json!({"code": 422, "reason": "Invalid",
+            "message": "RayCluster.ray.io \"demo\" is invalid: patch: Invalid value: \"{\\\"env\\\":\\\"hunter2\\\"}\": json: cannot unmarshal",
+            "details": {"causes": [{"reason": "FieldValueInvalid", "message": "Invalid value: \"hunter2\"", "field": "patch"}]}});
+        assert!(!format!("{:?}", mapped(answer)).contains("hunter2"));
     }
 
     #[test]
