@@ -1,25 +1,25 @@
 //! What is known of all clusters, fed by a fixed number of watches; every read is answered from here.
 
-use std::collections::HashSet;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 use std::time::{Duration, Instant};
 
-use futures::StreamExt as _;
+use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use tokio::sync::watch;
 
 use crate::clock;
-use crate::manager::{Backend, Change, ManagerError, Observed, ProofOfLife, ResourceManager, Scope, Watch};
+use crate::manager::{Backend, ManagerError, Observed, ProofOfLife, Scope};
 use crate::ray::cluster::RayCluster;
-use crate::ray::facts::NodeFact;
 use crate::ray::name::ClusterKey;
 
 mod entry;
+mod feed;
 mod picture;
 #[cfg(test)]
 mod tests;
 
 pub use entry::Entry;
+use feed::Feeder;
 use picture::Picture;
 pub use picture::Step;
 
@@ -66,7 +66,7 @@ pub struct Changes {
 const BATCH: usize = 256;
 
 impl Cache {
-    /// A cache over a backend, and the tasks that feed it, one per watch; none of them ever ends.
+    /// A cache over a backend, and the tasks that feed it, one per scope; none of them ever ends.
     #[must_use]
     pub fn new(backend: &Backend, scopes: &[Scope]) -> (Arc<Self>, Vec<BoxFuture<'static, ()>>) {
         let (changed, _) = watch::channel(0);
@@ -79,16 +79,14 @@ impl Cache {
             let (nodes_synced, nodes_status) = watch::channel(false);
             feeds.push(Feed::new("rayclusters", scope, &clusters.life, clusters_status));
             feeds.push(Feed::new("pods", scope, &nodes.life, nodes_status));
-            opened.push((scope.clone(), clusters, clusters_synced, nodes, nodes_synced));
+            opened.push((Feeder::new(scope.clone(), clusters_synced, nodes_synced), clusters, nodes));
         }
         let epoch = uuid::Uuid::new_v4().simple().to_string();
         let cache = Arc::new(Self { picture: RwLock::default(), changed, feeds, epoch });
-        let mut tasks: Vec<BoxFuture<'static, ()>> = Vec::new();
-        for (scope, clusters, clusters_synced, nodes, nodes_synced) in opened {
-            let manager = Arc::clone(&backend.clusters);
-            tasks.push(Box::pin(feed_clusters(Arc::clone(&cache), manager, scope.clone(), clusters, clusters_synced)));
-            tasks.push(Box::pin(feed_nodes(Arc::clone(&cache), scope, nodes, nodes_synced)));
-        }
+        let feed = |(feeder, clusters, nodes): (Feeder, _, _)| -> BoxFuture<'static, ()> {
+            feeder.run(Arc::clone(&cache), Arc::clone(&backend.clusters), clusters, nodes).boxed()
+        };
+        let tasks = opened.into_iter().map(feed).collect();
         (cache, tasks)
     }
 
@@ -194,65 +192,5 @@ impl Feed {
             Scope::Namespace(namespace) => format!("{kind} in {namespace}"),
         };
         Self { what, life: life.clone(), synced }
-    }
-}
-
-async fn feed_clusters(
-    cache: Arc<Cache>,
-    manager: Arc<dyn ResourceManager<RayCluster>>,
-    scope: Scope,
-    mut watch: Watch<Observed<RayCluster>>,
-    synced: watch::Sender<bool>,
-) {
-    // The names seen, and the number at which the list began, while a list is under way.
-    let mut listing: Option<(HashSet<ClusterKey>, u64)> = None;
-    while let Some(change) = watch.changes.next().await {
-        match change {
-            Change::Reset => listing = Some((HashSet::new(), cache.read().sequence)),
-            Change::Applied(observed) => {
-                if let Some((seen, _)) = &mut listing {
-                    seen.insert(ClusterKey::new(observed.namespace(), observed.name()));
-                }
-                cache.update(|picture| picture.apply(&observed, false));
-            }
-            Change::Deleted(observed) => cache.update(|picture| picture.deleted(&observed)),
-            Change::Synced => {
-                let Some((seen, begun)) = listing.take() else { continue };
-                let held = cache.read().keys(&scope, begun);
-                for (key, written) in held.into_iter().filter(|(key, _)| !seen.contains(key)) {
-                    // Written by ourselves while the list was under way: it may be newer than the list.
-                    if !written || is_gone(manager.as_ref(), &key).await {
-                        cache.update(|picture| picture.absent(&key));
-                    }
-                }
-                synced.send_replace(true);
-            }
-        }
-    }
-}
-
-async fn is_gone(manager: &dyn ResourceManager<RayCluster>, key: &ClusterKey) -> bool {
-    matches!(manager.get(&key.namespace, &key.name).await, Err(ManagerError::NotFound))
-}
-
-async fn feed_nodes(cache: Arc<Cache>, scope: Scope, mut watch: Watch<NodeFact>, synced: watch::Sender<bool>) {
-    let mut seen: Option<HashSet<String>> = None;
-    while let Some(change) = watch.changes.next().await {
-        match change {
-            Change::Reset => seen = Some(HashSet::new()),
-            Change::Applied(node) => {
-                if let Some(seen) = &mut seen {
-                    seen.insert(node.uid.clone());
-                }
-                cache.update(|picture| picture.node_applied(node));
-            }
-            Change::Deleted(node) => cache.update(|picture| picture.node_deleted(&node)),
-            Change::Synced => {
-                if let Some(seen) = seen.take() {
-                    cache.update(|picture| picture.nodes_synced(&scope, &seen));
-                }
-                synced.send_replace(true);
-            }
-        }
     }
 }

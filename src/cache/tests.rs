@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::picture::Picture;
 use super::*;
-use crate::ray::facts::NodeRole;
+use crate::ray::facts::{NodeFact, NodeRole};
 
 fn object(name: &str, uid: &str, version: u32) -> Observed<RayCluster> {
     let raw = json!({

@@ -4,5 +4,12 @@
 mod contract;
 
 mod bed;
+mod doors;
+mod errors;
+mod layering;
+mod pages;
+mod routes;
+mod shutdown;
 mod story;
+mod streams;
 mod support;

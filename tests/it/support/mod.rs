@@ -32,7 +32,6 @@ pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
 /// A running raygate: the built binary as a process.
 pub(crate) struct Raygate {
     child: Child,
-    log: Arc<Mutex<String>>,
     api: Api,
 }
 
@@ -99,7 +98,8 @@ impl Raygate {
     /// Starts the binary with these arguments on a free port of the loopback interface and waits until it listens.
     pub(crate) async fn start(arguments: &[&str]) -> Outcome<Self> {
         let mut command = Command::new(env!("CARGO_BIN_EXE_raygate"));
-        command.args(["--listen", "127.0.0.1:0", "--shutdown-delay-seconds", "0"]).args(arguments);
+        let usual = ["--listen", "127.0.0.1:0", "--shutdown-delay-seconds", "0"];
+        command.args(unless_given(&usual, arguments)).args(arguments);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
         command.env_remove("RUST_LOG").env_remove("KUBERNETES_SERVICE_HOST");
         let mut child = command.spawn()?;
@@ -117,20 +117,15 @@ impl Raygate {
         let first = timeout(PATIENCE, out.next_line()).await??;
         let address = first.as_deref().and_then(|line| line.strip_prefix("listening on http://"));
         let address = address.ok_or_else(|| format!("it said {first:?}: {}", read(&log)))?.parse()?;
-        Ok(Self { child, log, api: Api::at(address) })
+        Ok(Self { child, api: Api::at(address) })
     }
 
     /// Starts the embedded backend with short delays, ready to serve.
     pub(crate) async fn memory(arguments: &[&str]) -> Outcome<Self> {
         let delays = ["--backend", "memory", "--memory-start-milliseconds", "20", "--memory-stop-milliseconds", "20"];
-        let raygate = Self::start(&[&delays, arguments].concat()).await?;
+        let raygate = Self::start(&[&unless_given(&delays, arguments), arguments].concat()).await?;
         raygate.ready().await?;
         Ok(raygate)
-    }
-
-    /// What it has logged so far.
-    pub(crate) fn log(&self) -> String {
-        read(&self.log)
     }
 
     /// The process's id.

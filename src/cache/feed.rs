@@ -1,0 +1,141 @@
+//! What feeds the cache: for each scope one task, with the watch of its clusters and the watch of their pods.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use futures::{FutureExt as _, StreamExt as _, stream};
+use tokio::sync::watch;
+
+use super::Cache;
+use super::picture::Picture;
+use crate::manager::{Change, ManagerError, Observed, ResourceManager, Scope, Watch};
+use crate::ray::cluster::RayCluster;
+use crate::ray::facts::NodeFact;
+use crate::ray::name::ClusterKey;
+
+/// Most news applied at once.
+const BATCH: usize = 256;
+
+/// News of a scope.
+enum News {
+    Cluster(Box<Change<Observed<RayCluster>>>),
+    Node(Change<NodeFact>),
+}
+
+/// What is going on in the watches of a scope.
+pub(super) struct Feeder {
+    pub(super) scope: Scope,
+    pub(super) clusters_synced: watch::Sender<bool>,
+    pub(super) nodes_synced: watch::Sender<bool>,
+    /// The names seen, and the number at which the list began, while a list of clusters is under way.
+    clusters: Option<(HashSet<ClusterKey>, u64)>,
+    /// The uids seen, while a list of pods is under way.
+    nodes: Option<HashSet<String>>,
+}
+
+impl Feeder {
+    pub(super) fn new(scope: Scope, clusters_synced: watch::Sender<bool>, nodes_synced: watch::Sender<bool>) -> Self {
+        Self { scope, clusters_synced, nodes_synced, clusters: None, nodes: None }
+    }
+
+    /// Feeds the cache for ever.
+    ///
+    /// All that has come on both watches is applied at once: a pod and its cluster change together, and a reader who saw
+    /// one of the changes alone would be told of a state that never was.
+    pub(super) async fn run(
+        mut self,
+        cache: Arc<Cache>,
+        manager: Arc<dyn ResourceManager<RayCluster>>,
+        clusters: Watch<Observed<RayCluster>>,
+        nodes: Watch<NodeFact>,
+    ) {
+        let mut news = stream::select(
+            nodes.changes.map(News::Node),
+            clusters.changes.map(|change| News::Cluster(Box::new(change))),
+        );
+        while let Some(first) = news.next().await {
+            let mut batch = vec![first];
+            while batch.len() < BATCH
+                && let Some(Some(next)) = news.next().now_or_never()
+            {
+                batch.push(next);
+            }
+            let mut unsure = Vec::new();
+            cache.update(|picture| {
+                batch.into_iter().fold(false, |changed, news| self.take(picture, news, &mut unsure) | changed)
+            });
+            for key in unsure {
+                if matches!(manager.get(&key.namespace, &key.name).await, Err(ManagerError::NotFound)) {
+                    cache.update(|picture| picture.absent(&key));
+                }
+            }
+        }
+    }
+
+    /// Applies one piece of news; says whether a reader would see a difference.
+    fn take(&mut self, picture: &mut Picture, news: News, unsure: &mut Vec<ClusterKey>) -> bool {
+        match news {
+            News::Cluster(change) => self.take_cluster(picture, *change, unsure),
+            News::Node(change) => self.take_node(picture, change),
+        }
+    }
+
+    /// `unsure` gets the clusters that a list lacks although this process wrote them while it was under way: they may be
+    /// newer than the list.
+    fn take_cluster(
+        &mut self,
+        picture: &mut Picture,
+        change: Change<Observed<RayCluster>>,
+        unsure: &mut Vec<ClusterKey>,
+    ) -> bool {
+        match change {
+            Change::Reset => {
+                self.clusters = Some((HashSet::new(), picture.sequence));
+                false
+            }
+            Change::Applied(observed) => {
+                if let Some((seen, _)) = &mut self.clusters {
+                    seen.insert(ClusterKey::new(observed.namespace(), observed.name()));
+                }
+                picture.apply(&observed, false)
+            }
+            Change::Deleted(observed) => picture.deleted(&observed),
+            Change::Synced => {
+                let mut changed = false;
+                if let Some((seen, begun)) = self.clusters.take() {
+                    let held = picture.keys(&self.scope, begun);
+                    for (key, written) in held.into_iter().filter(|(key, _)| !seen.contains(key)) {
+                        if written {
+                            unsure.push(key);
+                        } else {
+                            changed |= picture.absent(&key);
+                        }
+                    }
+                }
+                self.clusters_synced.send_replace(true);
+                changed
+            }
+        }
+    }
+
+    fn take_node(&mut self, picture: &mut Picture, change: Change<NodeFact>) -> bool {
+        match change {
+            Change::Reset => {
+                self.nodes = Some(HashSet::new());
+                false
+            }
+            Change::Applied(node) => {
+                if let Some(seen) = &mut self.nodes {
+                    seen.insert(node.uid.clone());
+                }
+                picture.node_applied(node)
+            }
+            Change::Deleted(node) => picture.node_deleted(&node),
+            Change::Synced => {
+                let changed = self.nodes.take().is_some_and(|seen| picture.nodes_synced(&self.scope, &seen));
+                self.nodes_synced.send_replace(true);
+                changed
+            }
+        }
+    }
+}
