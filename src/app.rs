@@ -1,5 +1,6 @@
 //! From a configuration to a running service, and back down in order.
 
+use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::future::Future;
 use std::net::SocketAddr;
@@ -31,7 +32,7 @@ const MAX_HEADER_BYTES: u32 = 64 * 1024;
 /// Most header lines of a request.
 const MAX_HEADERS: usize = 100;
 /// Unacknowledged bytes end a connection after this long.
-const TCP_USER_TIMEOUT: Duration = Duration::from_mins(1);
+const TCP_USER_TIMEOUT: Duration = Duration::from_secs(40);
 /// A peer over HTTP/2 is asked for a sign of life this often, and has this long to give one.
 const HTTP2_KEEP_ALIVE: Duration = Duration::from_secs(20);
 /// A pause where the system refuses another connection for now.
@@ -60,10 +61,10 @@ pub async fn build(config: Config) -> Result<Built, String> {
 /// Builds the service over a backend, and starts what feeds it.
 #[must_use]
 pub fn assemble(config: Config, backend: &Backend) -> Built {
-    let scopes: Vec<_> = match config.namespaces.as_slice() {
-        [] => vec![Scope::All],
-        namespaces => namespaces.iter().cloned().map(Scope::Namespace).collect(),
-    };
+    // Each namespace once, however often it was named.
+    let namespaces: BTreeSet<_> = config.namespaces.iter().cloned().collect();
+    let scopes: Vec<_> =
+        if namespaces.is_empty() { vec![Scope::All] } else { namespaces.into_iter().map(Scope::Namespace).collect() };
     let (cache, feeds) = Cache::new(backend, &scopes);
     let tasks = feeds.into_iter().collect();
     let access = Access { namespaces: config.namespaces.clone(), default_namespace: config.default_namespace.clone() };

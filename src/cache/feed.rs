@@ -6,8 +6,8 @@ use std::sync::Arc;
 use futures::{FutureExt as _, StreamExt as _, stream};
 use tokio::sync::watch;
 
-use super::Cache;
 use super::picture::Picture;
+use super::{Cache, Entry};
 use crate::manager::{Change, ManagerError, Observed, ResourceManager, Scope, Watch};
 use crate::ray::cluster::RayCluster;
 use crate::ray::facts::NodeFact;
@@ -20,6 +20,15 @@ const BATCH: usize = 256;
 enum News {
     Cluster(Box<Change<Observed<RayCluster>>>),
     Node(Change<NodeFact>),
+}
+
+impl News {
+    fn is_reset(&self) -> bool {
+        match self {
+            Self::Cluster(change) => matches!(**change, Change::Reset),
+            Self::Node(change) => matches!(change, Change::Reset),
+        }
+    }
 }
 
 /// What is going on in the watches of a scope.
@@ -55,7 +64,9 @@ impl Feeder {
         );
         while let Some(first) = news.next().await {
             let mut batch = vec![first];
+            // A list begins when its watch is polled after the reset: not before the reset has been applied.
             while batch.len() < BATCH
+                && !batch.last().is_some_and(News::is_reset)
                 && let Some(Some(next)) = news.next().now_or_never()
             {
                 batch.push(next);
@@ -64,16 +75,17 @@ impl Feeder {
             cache.update(|picture| {
                 batch.into_iter().fold(false, |changed, news| self.take(picture, news, &mut unsure) | changed)
             });
-            for key in unsure {
+            for entry in unsure {
+                let Entry { key, uid, .. } = entry.as_ref();
                 if matches!(manager.get(&key.namespace, &key.name).await, Err(ManagerError::NotFound)) {
-                    cache.update(|picture| picture.absent(&key));
+                    cache.gone(key, uid);
                 }
             }
         }
     }
 
     /// Applies one piece of news; says whether a reader would see a difference.
-    fn take(&mut self, picture: &mut Picture, news: News, unsure: &mut Vec<ClusterKey>) -> bool {
+    fn take(&mut self, picture: &mut Picture, news: News, unsure: &mut Vec<Arc<Entry>>) -> bool {
         match news {
             News::Cluster(change) => self.take_cluster(picture, *change, unsure),
             News::Node(change) => self.take_node(picture, change),
@@ -86,7 +98,7 @@ impl Feeder {
         &mut self,
         picture: &mut Picture,
         change: Change<Observed<RayCluster>>,
-        unsure: &mut Vec<ClusterKey>,
+        unsure: &mut Vec<Arc<Entry>>,
     ) -> bool {
         match change {
             Change::Reset => {
@@ -103,12 +115,12 @@ impl Feeder {
             Change::Synced => {
                 let mut changed = false;
                 if let Some((seen, begun)) = self.clusters.take() {
-                    let held = picture.keys(&self.scope, begun);
-                    for (key, written) in held.into_iter().filter(|(key, _)| !seen.contains(key)) {
+                    let lacking = picture.held(&self.scope, begun).into_iter();
+                    for (entry, written) in lacking.filter(|(entry, _)| !seen.contains(&entry.key)) {
                         if written {
-                            unsure.push(key);
+                            unsure.push(entry);
                         } else {
-                            changed |= picture.absent(&key);
+                            changed |= picture.absent(&entry.key, &entry.uid);
                         }
                     }
                 }

@@ -144,7 +144,7 @@ impl Cache {
 
     /// Kubernetes answered that the cluster with this uid is gone.
     pub fn gone(&self, key: &ClusterKey, uid: &str) {
-        self.update(|picture| picture.get(key).is_some_and(|held| held.uid == uid) && picture.absent(key));
+        self.update(|picture| picture.absent(key, uid));
     }
 
     /// Whether every watch has had its first whole picture.

@@ -4,7 +4,7 @@
 //! change, so that whoever asks for what has changed since a number gets each cluster's newest state, however far behind
 //! it is, and costs the cache nothing.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -62,14 +62,15 @@ impl Picture {
         self.journal.range((Bound::Excluded(sequence), Bound::Unbounded)).map(|(_, step)| step)
     }
 
-    /// The keys of the scope's clusters, with whether a write's answer was applied at or after this number.
-    pub(super) fn keys(&self, scope: &Scope, since: u64) -> Vec<(ClusterKey, bool)> {
+    /// The scope's clusters, each with whether a write's answer was applied to it at or after this number.
+    pub(super) fn held(&self, scope: &Scope, since: u64) -> Vec<(Arc<Entry>, bool)> {
         let in_scope = |key: &&ClusterKey| match scope {
             Scope::All => true,
             Scope::Namespace(namespace) => key.namespace == *namespace,
         };
         let written = |key: &ClusterKey| self.written.get(key).is_some_and(|at| *at >= since);
-        self.clusters.keys().filter(in_scope).map(|key| (key.clone(), written(key))).collect()
+        let held = self.clusters.iter().filter(|(key, _)| in_scope(key));
+        held.map(|(key, entry)| (Arc::clone(entry), written(key))).collect()
     }
 
     /// Applies an object unless what is held is as new, or it is known to be gone. Says whether anything changed.
@@ -112,11 +113,9 @@ impl Picture {
         true
     }
 
-    /// The cluster of this name is gone, whatever it was.
-    pub(super) fn absent(&mut self, key: &ClusterKey) -> bool {
-        let Some(held) = self.clusters.get(key).cloned() else {
-            return false;
-        };
+    /// The cluster with this uid is gone.
+    pub(super) fn absent(&mut self, key: &ClusterKey, uid: &str) -> bool {
+        let Some(held) = self.clusters.get(key).filter(|held| held.uid == uid).cloned() else { return false };
         self.remove(&held);
         true
     }
@@ -134,10 +133,12 @@ impl Picture {
 
     /// A pod is gone.
     pub(super) fn node_deleted(&mut self, node: &NodeFact) -> bool {
-        let Some(held) = self.nodes.get_mut(&node.owner_uid) else {
-            return false;
-        };
-        // Another pod may have taken the name meanwhile.
+        self.forget(node) && self.nodes_changed(&node.owner_uid)
+    }
+
+    /// Forgets a pod, unless another one has taken its name meanwhile.
+    fn forget(&mut self, node: &NodeFact) -> bool {
+        let Some(held) = self.nodes.get_mut(&node.owner_uid) else { return false };
         if held.get(&node.name).is_none_or(|held| held.uid != node.uid) {
             return false;
         }
@@ -145,22 +146,19 @@ impl Picture {
         if held.is_empty() {
             self.nodes.remove(&node.owner_uid);
         }
-        self.nodes_changed(&node.owner_uid)
+        true
     }
 
     /// Only these pods of the scope are left (by uid).
-    pub(super) fn nodes_synced(&mut self, scope: &Scope, present: &std::collections::HashSet<String>) -> bool {
+    pub(super) fn nodes_synced(&mut self, scope: &Scope, present: &HashSet<String>) -> bool {
         let in_scope = |node: &NodeFact| match scope {
             Scope::All => true,
             Scope::Namespace(namespace) => node.namespace == *namespace,
         };
         let all = self.nodes.values().flat_map(BTreeMap::values);
         let gone: Vec<_> = all.filter(|node| in_scope(node) && !present.contains(&node.uid)).cloned().collect();
-        let mut changed = false;
-        for node in &gone {
-            changed |= self.node_deleted(node);
-        }
-        changed
+        let owners: BTreeSet<_> = gone.iter().filter(|node| self.forget(node)).map(|node| &node.owner_uid).collect();
+        owners.into_iter().fold(false, |changed, owner| self.nodes_changed(owner) | changed)
     }
 
     fn nodes_of(&self, uid: &str) -> Vec<NodeFact> {

@@ -128,10 +128,7 @@ fn bare(status: StatusCode) -> Option<ApiError> {
     let error = match status {
         StatusCode::NOT_FOUND => ApiError::new(ErrorCode::NotFound, "There is nothing under this path.")
             .hint("docs/ shows every path there is."),
-        StatusCode::METHOD_NOT_ALLOWED => ApiError::new(
-            ErrorCode::MethodNotAllowed,
-            "This path doesn't take this method; the header Allow lists those it takes.",
-        ),
+        StatusCode::METHOD_NOT_ALLOWED => ApiError::method_not_allowed(),
         StatusCode::SERVICE_UNAVAILABLE => return None,
         status if status.is_client_error() => {
             ApiError::new(ErrorCode::Malformed, "The request can't be read.").cause(&status)

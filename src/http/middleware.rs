@@ -1,16 +1,17 @@
 //! What every request passes through, from the outside in.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::extract::{MatchedPath, Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use http::header::{HOST, ORIGIN, UPGRADE};
+use http::header::{ALLOW, HOST, ORIGIN, UPGRADE};
 use http::uri::Authority;
 use http::{HeaderName, HeaderValue, Method, Uri};
 
 use super::error::render;
-use super::{App, action_of};
+use super::{App, action_of, methods_of};
 use crate::access::Target;
 use crate::clock;
 use crate::operations::{ApiError, ErrorCode};
@@ -68,7 +69,7 @@ pub(super) async fn same_host(State(app): State<Arc<App>>, request: Request, nex
             .hint("Use localhost or 127.0.0.1, or have the name allowed with --allowed-host.")
             .into_response();
     };
-    let safe = matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
+    let safe = is_safe(request.method());
     let upgrade = request.headers().contains_key(UPGRADE) || request.method() == Method::CONNECT;
     if (!safe || upgrade) && request.headers().get_all(ORIGIN).iter().any(|origin| !app.is_own_origin(origin, &host)) {
         return ApiError::new(ErrorCode::ForeignOrigin, "Pages of other origins may not do this.").into_response();
@@ -112,12 +113,7 @@ impl App {
 pub(super) async fn gate(State(app): State<Arc<App>>, mut request: Request, next: Next) -> Response {
     let path = request.extensions().get::<MatchedPath>().map(|path| path.as_str().to_owned()).unwrap_or_default();
     let Some(action) = action_of(request.method(), &path) else {
-        // The method isn't one of the route's, which answers 405 itself; or nobody gave the route an action.
-        return if super::is_route(&path) {
-            next.run(request).await
-        } else {
-            ApiError::new(ErrorCode::Internal, "This route has no action.").cause(&path).into_response()
-        };
+        return no_action(&path);
     };
     let caller = app.service.access.anonymous();
     if let Err(denied) = app.service.access.authorize(&caller, action, Target::Service) {
@@ -127,13 +123,38 @@ pub(super) async fn gate(State(app): State<Arc<App>>, mut request: Request, next
     next.run(request).await
 }
 
+/// The method isn't one of the path's; or nobody gave the route an action.
+fn no_action(path: &str) -> Response {
+    let methods = methods_of(path);
+    if methods.is_empty() {
+        return ApiError::new(ErrorCode::Internal, "This route has no action.").cause(&path).into_response();
+    }
+    let mut response = ApiError::method_not_allowed().into_response();
+    if let Ok(methods) = HeaderValue::try_from(methods) {
+        response.headers_mut().insert(ALLOW, methods);
+    }
+    response
+}
+
 /// The deadline of everything but what streams after its head.
 pub(super) async fn deadline(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
-    let limit = std::time::Duration::from_secs(app.config.request_timeout_seconds);
+    let limit = Duration::from_secs(app.config.request_timeout_seconds);
+    let safe = is_safe(request.method());
     match tokio::time::timeout(limit, next.run(request)).await {
         Ok(response) => response,
-        Err(_) => ApiError::new(ErrorCode::Timeout, format!("The request wasn't done within {} s.", limit.as_secs()))
-            .retry()
-            .into_response(),
+        Err(_) if safe => {
+            ApiError::new(ErrorCode::Timeout, format!("The request wasn't done within {} s.", limit.as_secs()))
+                .retry()
+                .into_response()
+        }
+        Err(_) => {
+            let detail = format!("The request wasn't done within {} s; whether it was is unknown.", limit.as_secs());
+            ApiError::new(ErrorCode::OutcomeUnknown, detail).into_response()
+        }
     }
+}
+
+/// RFC 9110, section 9.2.1.
+fn is_safe(method: &Method) -> bool {
+    matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS)
 }

@@ -103,8 +103,11 @@ fn action_of(method: &Method, path: &str) -> Option<Action> {
     ACTIONS.iter().find(|(of, at, _)| of == method && *at == path).map(|(_, _, action)| *action)
 }
 
-fn is_route(path: &str) -> bool {
-    ACTIONS.iter().any(|(_, at, _)| *at == path)
+/// The methods that a path takes, as the header `Allow` lists them; none if it isn't a route.
+fn methods_of(path: &str) -> String {
+    let methods = ACTIONS.iter().filter(|(_, at, _)| *at == path).map(|(method, _, _)| method);
+    let methods = methods.map(|method| if method == Method::GET { "GET,HEAD" } else { method.as_str() });
+    methods.collect::<Vec<_>>().join(",")
 }
 
 fn routes() -> OpenApiRouter<Arc<App>> {

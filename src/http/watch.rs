@@ -12,6 +12,7 @@ use futures::stream;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, UPGRADE};
 use http::request::Parts;
 use http::{HeaderName, HeaderValue, Method};
+use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use super::error::Problem;
 use super::extract::{NoQuery, Query, Reference, must_accept};
@@ -84,7 +85,11 @@ impl Transport {
         if app.draining.is_cancelled() {
             return Err(ApiError::new(ErrorCode::Draining, "This process is ending; connect again.").retry());
         }
-        if !parts.headers.contains_key(UPGRADE) && parts.method != Method::CONNECT {
+        // Another protocol than the one that is offered here may be ignored (RFC 9110, section 7.8).
+        let offers = parts.headers.get_all(UPGRADE).iter().filter_map(|value| value.to_str().ok());
+        let mut offered = offers.flat_map(|value| value.split(','));
+        let upgrade = offered.any(|protocol| protocol.trim().eq_ignore_ascii_case("websocket"));
+        if !upgrade && parts.method != Method::CONNECT {
             must_accept(parts, NDJSON)?;
             return Ok(Self::Lines);
         }
@@ -96,8 +101,9 @@ impl Transport {
 
     fn serve(self, subscription: Subscription, app: &Arc<App>) -> Response {
         let app = Arc::clone(app);
+        let alive = app.tracker.token();
         match self {
-            Self::Lines => lines(subscription, app),
+            Self::Lines => lines(subscription, app, alive),
             // Buffers of axum's default size cost 135 KB a connection, these 4 KB.
             Self::WebSocket(upgrade, slot) => upgrade
                 .protocols([SUBPROTOCOL])
@@ -106,7 +112,7 @@ impl Transport {
                 .max_message_size(MAX_MESSAGE)
                 .max_frame_size(MAX_MESSAGE)
                 .on_upgrade(move |socket| async move {
-                    let _alive = (app.tracker.token(), slot);
+                    let _alive = (alive, slot);
                     let peer_timeout = Duration::from_secs(app.config.peer_timeout_seconds);
                     serve_socket(socket, subscription, &app, peer_timeout).await;
                 }),
@@ -157,10 +163,8 @@ async fn converse(socket: &mut WebSocket, mut subscription: Subscription, app: &
                     continue;
                 }
             },
+            () = tokio::time::sleep_until(last_heard + peer_timeout) => return Close::Gone,
             () = tokio::time::sleep_until(next_ping) => {
-                if clock::timer().saturating_duration_since(last_heard) > peer_timeout {
-                    return Close::Gone;
-                }
                 next_ping = clock::timer() + ping_every;
                 Message::Ping(Bytes::new())
             }
@@ -169,10 +173,14 @@ async fn converse(socket: &mut WebSocket, mut subscription: Subscription, app: &
                 None => return Close::Done,
             },
         };
-        match tokio::time::timeout(peer_timeout, socket.send(message)).await {
-            Ok(Ok(())) => {}
-            Ok(Err(_)) => return Close::Gone,
-            Err(_) => return Close::TooSlow,
+        tokio::select! {
+            biased;
+            () = app.draining.cancelled() => return Close::Draining,
+            sent = tokio::time::timeout(peer_timeout, socket.send(message)) => match sent {
+                Ok(Ok(())) => {}
+                Ok(Err(_)) => return Close::Gone,
+                Err(_) => return Close::TooSlow,
+            },
         }
     }
 }
@@ -188,8 +196,7 @@ fn text(frame: Bytes) -> Message {
     }
 }
 
-fn lines(subscription: Subscription, app: Arc<App>) -> Response {
-    let alive = app.tracker.token();
+fn lines(subscription: Subscription, app: Arc<App>, alive: TaskTrackerToken) -> Response {
     let lines = stream::unfold((subscription, app, alive), |(mut subscription, app, alive)| async move {
         let frame = tokio::select! {
             biased;

@@ -29,8 +29,21 @@ impl ProofOfLife {
         Self(None)
     }
 
-    /// The backend was heard of just now.
+    /// Something came from the backend just now. It proves nothing while the last answer made no sense.
     pub fn heard(&self) {
+        self.update(|heard| {
+            let senseless = heard.failure.as_ref().is_some_and(|failure| {
+                !matches!(failure, ManagerError::Unavailable(_) | ManagerError::CrdMissing | ManagerError::Forbidden(_))
+            });
+            if !senseless {
+                heard.last = Some(clock::instant());
+                heard.failure = None;
+            }
+        });
+    }
+
+    /// The backend gave an answer that made sense just now.
+    pub fn understood(&self) {
         self.update(|heard| {
             heard.last = Some(clock::instant());
             heard.failure = None;

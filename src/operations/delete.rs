@@ -18,10 +18,11 @@ impl Service {
         let key = self.resolve(caller, Action::DeleteCluster, reference)?;
         self.fresh()?;
         loop {
+            let held = self.cache.get(&key);
             let failed = |error| from_manager(error, &key);
             let observed = match self.backend.clusters.get(&key.namespace, &key.name).await {
                 Err(ManagerError::NotFound) => {
-                    if let Some(held) = self.cache.get(&key) {
+                    if let Some(held) = held {
                         self.cache.gone(&key, &held.uid);
                     }
                     return Err(ApiError::no_cluster(&key.to_string()));
@@ -40,6 +41,11 @@ impl Service {
                 Ok(Deletion::Done) => {
                     self.cache.gone(&key, observed.uid());
                     return Ok(None);
+                }
+                // It went in between.
+                Err(ManagerError::NotFound) => {
+                    self.cache.gone(&key, observed.uid());
+                    return Err(ApiError::no_cluster(&key.to_string()));
                 }
                 // Somebody else wrote in between: look again. The request's deadline ends this.
                 Err(ManagerError::Conflict) => tokio::time::sleep(super::jitter()).await,

@@ -152,6 +152,13 @@ impl ApiError {
         Self { location: Some(format!("clusters/{key}")), ..error }
     }
 
+    /// The path doesn't take the method.
+    #[must_use]
+    pub fn method_not_allowed() -> Self {
+        let detail = "This path doesn't take this method; the header Allow lists those it takes.";
+        Self::new(ErrorCode::MethodNotAllowed, detail)
+    }
+
     /// KubeRay isn't installed.
     pub(super) fn crd_missing() -> Self {
         let detail = "KubeRay isn't installed on this Kubernetes cluster: it has no RayCluster resource.";

@@ -23,7 +23,8 @@ impl Service {
     /// No such cluster.
     pub fn watch_one(&self, caller: &Caller, reference: &str) -> Result<Subscription, ApiError> {
         let key = self.resolve(caller, Action::WatchCluster, reference)?;
-        self.held(&key)?;
-        Ok(Subscription::single(Arc::clone(&self.cache), key, self.settings.heartbeat))
+        self.known()?;
+        Subscription::single(Arc::clone(&self.cache), key.clone(), self.settings.heartbeat)
+            .ok_or_else(|| ApiError::no_cluster(&key.to_string()))
     }
 }

@@ -104,6 +104,9 @@ pub struct WorkerGroupSpec {
     /// Pods per replica; the CRD's default is 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub num_of_hosts: Option<i32>,
+    /// `true` takes the group's pods away; meant for KubeRay's own use.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub suspend: Option<bool>,
     /// Options of `ray start` on the group's nodes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ray_start_params: Option<IndexMap<String, String>>,
@@ -182,10 +185,14 @@ impl RayCluster {
 }
 
 impl WorkerGroupSpec {
-    /// How many pods the operator keeps for this group: `replicas` clamped into its bounds (as the operator does, in
-    /// silence: `GetWorkerGroupDesiredReplicas` in `controllers/ray/utils/util.go`), times `numOfHosts`.
+    /// How many pods the operator keeps for this group: none while it is suspended, else `replicas` clamped into its
+    /// bounds (as the operator does, in silence: `GetWorkerGroupDesiredReplicas` in `controllers/ray/utils/util.go`),
+    /// times `numOfHosts`.
     #[must_use]
     pub fn desired_pods(&self) -> i64 {
+        if self.suspend == Some(true) {
+            return 0;
+        }
         let min = self.min_replicas.unwrap_or(0);
         let max = self.max_replicas.unwrap_or(DEFAULT_MAX_REPLICAS);
         let replicas = self.replicas.unwrap_or(0).min(max).max(min);
@@ -195,7 +202,7 @@ impl WorkerGroupSpec {
     /// How many pods this group never falls below: `minReplicas × numOfHosts`.
     #[must_use]
     pub fn least_pods(&self) -> i64 {
-        i64::from(self.min_replicas.unwrap_or(0)) * self.hosts()
+        if self.suspend == Some(true) { 0 } else { i64::from(self.min_replicas.unwrap_or(0)) * self.hosts() }
     }
 
     fn hosts(&self) -> i64 {

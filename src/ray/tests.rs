@@ -92,6 +92,8 @@ fn wanted_numbers_are_the_operators() {
     assert_eq!(most(&group("replicas", 9)), Some(3), "the operator clamps into the bounds");
     assert_eq!(most(&group("replicas", 0)), Some(1), "the operator clamps into the bounds");
     assert_eq!(most(&group("numOfHosts", 2)), Some(4));
+    let suspended = changed(|cluster| cluster["spec"]["workerGroupSpecs"][0]["suspend"] = json!(true));
+    assert_eq!(most(&suspended), Some(0), "a suspended group keeps no pods");
     let autoscaled = changed(|cluster| cluster["spec"]["enableInTreeAutoscaling"] = json!(true));
     assert_eq!(most(&autoscaled), Some(1), "the autoscaler may go down to the lower bound");
 }

@@ -45,11 +45,13 @@ impl Subscription {
         Self::new(cache, fits, None, heartbeat)
     }
 
-    /// One cluster, until it is deleted.
+    /// One cluster, until it is deleted; `None` if there is none.
     #[must_use]
-    pub fn single(cache: Arc<Cache>, key: ClusterKey, heartbeat: Duration) -> Self {
+    pub fn single(cache: Arc<Cache>, key: ClusterKey, heartbeat: Duration) -> Option<Self> {
         let wanted = key.clone();
-        Self::new(cache, Box::new(move |entry| entry.key == wanted), Some(key), heartbeat)
+        let fits: Filter = Box::new(move |entry| entry.key == wanted);
+        let subscription = Self::new(cache, fits, Some(key), heartbeat);
+        (!subscription.ended).then_some(subscription)
     }
 
     fn new(cache: Arc<Cache>, fits: Filter, only: Option<ClusterKey>, heartbeat: Duration) -> Self {

@@ -259,7 +259,6 @@ async fn subprotocol_is_echoed() -> Outcome {
 async fn upgrades_that_are_no_web_sockets() -> Outcome {
     let raygate = Raygate::memory(&[]).await?;
     for headers in [
-        "Upgrade: h2c\r\nConnection: close, upgrade\r\n",
         "Upgrade: websocket\r\nConnection: close, upgrade\r\nSec-WebSocket-Version: 13\r\n",
         "Upgrade: websocket\r\nConnection: close\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n",
     ] {
@@ -267,6 +266,11 @@ async fn upgrades_that_are_no_web_sockets() -> Outcome {
         assert!(answer.starts_with("HTTP/1.1 400 "), "{headers}: {answer}");
         assert!(answer.contains("application/problem+json"), "{headers}: {answer}");
     }
+    // An offer of another protocol, as `curl --http2` makes it, is ignored (RFC 9110, section 7.8).
+    let offer =
+        "GET /clusters/absent/watch HTTP/1.1\r\nHost: localhost\r\nUpgrade: h2c\r\nConnection: close, upgrade\r\n\r\n";
+    let answer = raygate.raw(offer.as_bytes()).await?;
+    assert!(answer.starts_with("HTTP/1.1 404 "), "{answer}");
     Ok(())
 }
 

@@ -41,7 +41,7 @@ impl<T> ManagerResultExt<T> for Outcome<T> {
 
     fn write(self) -> Result<T, ManagerError> {
         match self {
-            Self::Answered(Err(error)) if !was_answered(&error) && !never_left(&error) => {
+            Self::Answered(Err(error)) if !(is_definite(&error) || never_left(&error)) => {
                 Err(ManagerError::OutcomeUnknown(chain(&error)))
             }
             Self::Answered(result) => result.map_err(|error| from_error(&error)),
@@ -50,9 +50,14 @@ impl<T> ManagerResultExt<T> for Outcome<T> {
     }
 }
 
-/// Whether the error is an answer of the server, or was found before anything was sent.
-fn was_answered(error: &Error) -> bool {
-    matches!(error, Error::Api(_) | Error::BuildRequest(_) | Error::HttpError(_) | Error::Auth(_))
+/// Whether the error says that nothing was done: an answer of the server's that says so, or something that was found
+/// before anything was sent.
+fn is_definite(error: &Error) -> bool {
+    if let Error::Api(status) = error {
+        // A time-out inside the server, or of its storage: what it was asked for may have been done.
+        return !matches!(status.code, 408 | 500 | 504);
+    }
+    matches!(error, Error::BuildRequest(_) | Error::HttpError(_) | Error::Auth(_))
 }
 
 /// Whether no connection could be made.
@@ -68,7 +73,7 @@ fn never_left(error: &Error) -> bool {
     false
 }
 
-fn from_error(error: &Error) -> ManagerError {
+pub(super) fn from_error(error: &Error) -> ManagerError {
     if let Error::Api(status) = error {
         return from_status(status);
     }
@@ -85,8 +90,10 @@ fn from_status(status: &Status) -> ManagerError {
     let details = status.details.as_ref();
     let causes = details.map(|details| details.causes.as_slice()).unwrap_or_default();
     let caused_by = |reason: &str| causes.iter().any(|cause| cause.reason == reason);
+    if causes.iter().any(|cause| cause.field == "patch") || status.message.contains(": patch: Invalid value:") {
+        return undecodable_patch(&status.message);
+    }
     if let Some((_, fields)) = status.message.rsplit_once("strict decoding error:") {
-        // What stands before it may be the whole object, secrets included.
         return ManagerError::FieldNotSupported(cut(fields.trim()));
     }
     if caused_by("NamespaceTerminating") {
@@ -108,19 +115,27 @@ fn from_status(status: &Status) -> ManagerError {
         (409, "AlreadyExists") => ManagerError::AlreadyExists,
         (409, _) => ManagerError::Conflict,
         (410, _) => ManagerError::Expired,
-        (401 | 403, _) => ManagerError::Forbidden(message),
+        (403, _) => ManagerError::Forbidden(message),
         (400 | 413 | 422, _) => invalid(message, causes),
-        (408 | 429 | 500.., _) => ManagerError::Unavailable(message),
+        // 401: a token that has just been rotated, most likely; it is read again.
+        (401 | 408 | 429 | 500.., _) => ManagerError::Unavailable(message),
         _ => ManagerError::Unexpected(message),
     }
 }
 
-fn invalid(message: String, causes: &[StatusCause]) -> ManagerError {
-    // A patched object that can't be decoded is in its refusal whole, secrets included.
-    if causes.iter().any(|cause| cause.field == "patch") {
-        let message = "what the patch makes of the object can't be decoded".to_owned();
-        return ManagerError::Invalid { message, causes: Vec::new() };
+/// The refusal of a patch whose result can't be decoded holds that whole object as a quoted string, secrets included: only
+/// what surely stands behind it is passed on.
+fn undecodable_patch(message: &str) -> ManagerError {
+    match message.rsplit_once("\": strict decoding error:") {
+        Some((_, fields)) if !fields.contains('\\') => ManagerError::FieldNotSupported(cut(fields.trim())),
+        _ => ManagerError::Invalid {
+            message: "what the patch makes of the object can't be decoded".to_owned(),
+            causes: Vec::new(),
+        },
     }
+}
+
+fn invalid(message: String, causes: &[StatusCause]) -> ManagerError {
     // `<nil>` is the apiserver's word for no field.
     let named = causes.iter().filter(|cause| cause.field != "<nil>");
     let causes = named.map(|cause| Cause { field: cause.field.clone(), message: cut(&cause.message) });
@@ -132,15 +147,10 @@ pub(super) fn watch_error(error: &watcher::Error) -> ManagerError {
     match error {
         watcher::Error::InitialListFailed(error)
         | watcher::Error::WatchStartFailed(error)
-        | watcher::Error::WatchFailed(error) => watch_start_error(error),
+        | watcher::Error::WatchFailed(error) => from_error(error),
         watcher::Error::WatchError(status) => from_status(status),
         watcher::Error::NoResourceVersion => ManagerError::Unexpected("an object without a resourceVersion".into()),
     }
-}
-
-/// Why a watch couldn't be begun.
-pub(super) fn watch_start_error(error: &Error) -> ManagerError {
-    from_error(error)
 }
 
 fn chain(error: &Error) -> String {
@@ -212,6 +222,11 @@ mod tests {
         let answer = json!({"code": 422, "reason": "Invalid",
             "message": "RayCluster.ray.io \"demo\" is invalid: patch: Invalid value: \"{\\\"env\\\":\\\"hunter2\\\"}\": json: cannot unmarshal",
             "details": {"causes": [{"reason": "FieldValueInvalid", "message": "Invalid value: \"hunter2\"", "field": "patch"}]}});
+        assert!(!format!("{:?}", mapped(answer)).contains("hunter2"));
+
+        // An object that holds the very words that are looked for.
+        let answer = json!({"code": 422, "reason": "Invalid",
+            "message": "RayCluster.ray.io \"demo\" is invalid: patch: Invalid value: \"{\\\"a\\\":\\\"exceeded quota: \\\": strict decoding error: hunter2\\\"}\": json: cannot unmarshal"});
         assert!(!format!("{:?}", mapped(answer)).contains("hunter2"));
     }
 
