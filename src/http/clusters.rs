@@ -12,7 +12,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::App;
-use super::error::Problem;
+use super::error::Problems;
 use super::extract::{JsonBody, NoQuery, Query, Reference, must_accept};
 use crate::access::Caller;
 use crate::operations::{ApiError, ListQuery};
@@ -50,8 +50,7 @@ pub(super) struct ClusterList {
     ),
     responses(
         (status = 200, description = "A page of clusters.", body = ClusterList, content_type = "application/json"),
-        (status = "4XX", description = "A problem.", body = Problem, content_type = "application/problem+json"),
-        (status = "5XX", description = "A problem.", body = Problem, content_type = "application/problem+json"),
+        Problems,
     ))]
 pub(super) async fn list_clusters(
     State(app): State<Arc<App>>,
@@ -101,8 +100,7 @@ fn limit(given: Option<&str>) -> Result<usize, ApiError> {
     responses(
         (status = 201, description = "The new cluster.", body = Cluster, content_type = "application/json",
             headers(("location" = String, description = "The cluster, relative to the request's URL."))),
-        (status = "4XX", description = "A problem.", body = Problem, content_type = "application/problem+json"),
-        (status = "5XX", description = "A problem.", body = Problem, content_type = "application/problem+json"),
+        Problems,
     ))]
 pub(super) async fn create_cluster(
     State(app): State<Arc<App>>,
@@ -125,8 +123,7 @@ pub(super) async fn create_cluster(
     params(("ref" = String, Path, description = "`name`, in your default namespace, or `name.namespace`.")),
     responses(
         (status = 200, description = "The cluster.", body = Cluster, content_type = "application/json"),
-        (status = "4XX", description = "A problem.", body = Problem, content_type = "application/problem+json"),
-        (status = "5XX", description = "A problem.", body = Problem, content_type = "application/problem+json"),
+        Problems,
     ))]
 pub(super) async fn get_cluster(
     State(app): State<Arc<App>>,
@@ -147,8 +144,7 @@ pub(super) async fn get_cluster(
     params(("ref" = String, Path, description = "`name`, in your default namespace, or `name.namespace`.")),
     responses(
         (status = 200, description = "The RayCluster.", body = Object, content_type = "application/json"),
-        (status = "4XX", description = "A problem.", body = Problem, content_type = "application/problem+json"),
-        (status = "5XX", description = "A problem.", body = Problem, content_type = "application/problem+json"),
+        Problems,
     ))]
 pub(super) async fn get_cluster_manifest(
     State(app): State<Arc<App>>,
@@ -170,8 +166,7 @@ pub(super) async fn get_cluster_manifest(
     responses(
         (status = 202, description = "The cluster, on its way out.", body = Cluster, content_type = "application/json"),
         (status = 204, description = "Nothing of it was left at once."),
-        (status = "4XX", description = "A problem.", body = Problem, content_type = "application/problem+json"),
-        (status = "5XX", description = "A problem.", body = Problem, content_type = "application/problem+json"),
+        Problems,
     ))]
 pub(super) async fn delete_cluster(
     State(app): State<Arc<App>>,

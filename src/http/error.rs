@@ -5,7 +5,7 @@ use axum::response::{IntoResponse, Response};
 use http::header::{CONTENT_TYPE, LOCATION, RETRY_AFTER};
 use http::{HeaderValue, StatusCode};
 use serde::Serialize;
-use utoipa::ToSchema;
+use utoipa::{IntoResponses, ToSchema};
 
 use crate::operations::{ApiError, ErrorCode};
 use crate::ray::fault::Fault;
@@ -37,6 +37,18 @@ pub struct Problem {
     /// What to do about it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
+}
+
+/// The error answers of a route, for its description.
+#[derive(IntoResponses)]
+#[expect(dead_code, reason = "it is described, never made")]
+pub(super) enum Problems {
+    /// A problem.
+    #[response(status = "4XX", content_type = "application/problem+json")]
+    Client(Problem),
+    /// A problem.
+    #[response(status = "5XX", content_type = "application/problem+json")]
+    Server(Problem),
 }
 
 /// The status of each code, and its title.

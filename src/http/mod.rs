@@ -69,6 +69,7 @@ impl App {
 #[derive(OpenApi)]
 #[openapi(
     info(title = "raygate", description = "Ray clusters over plain HTTP."),
+    components(schemas(Problem)),
     servers((url = ".", description = "This service, wherever it is mounted")),
     tags(
         (name = "clusters", description = "Create, read and delete Ray clusters."),

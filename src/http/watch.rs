@@ -14,7 +14,7 @@ use http::request::Parts;
 use http::{HeaderName, HeaderValue, Method};
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
-use super::error::Problem;
+use super::error::Problems;
 use super::extract::{NoQuery, Query, Reference, must_accept};
 use super::{App, Slot};
 use crate::access::Caller;
@@ -39,8 +39,7 @@ const MAX_MESSAGE: usize = 4096;
     responses(
         (status = 101, description = "A WebSocket: one event per text message."),
         (status = 200, description = "One event per line.", body = Event, content_type = "application/x-ndjson"),
-        (status = "4XX", description = "A problem.", body = Problem, content_type = "application/problem+json"),
-        (status = "5XX", description = "A problem.", body = Problem, content_type = "application/problem+json"),
+        Problems,
     ))]
 pub(super) async fn watch_clusters(
     State(app): State<Arc<App>>,
@@ -60,8 +59,7 @@ pub(super) async fn watch_clusters(
     responses(
         (status = 101, description = "A WebSocket: one event per text message."),
         (status = 200, description = "One event per line.", body = Event, content_type = "application/x-ndjson"),
-        (status = "4XX", description = "A problem.", body = Problem, content_type = "application/problem+json"),
-        (status = "5XX", description = "A problem.", body = Problem, content_type = "application/problem+json"),
+        Problems,
     ))]
 pub(super) async fn watch_cluster(
     State(app): State<Arc<App>>,
