@@ -96,6 +96,8 @@ pub(crate) async fn story(raygate: &Api, outside: &impl Outside, namespace: &str
     .await?;
     assert!(outside.service(&service).await?, "{service}");
 
+    provisioned(raygate, "demo").await?;
+
     // The manifest is the object as Kubernetes holds it, without managedFields.
     let manifest = raygate.get("/clusters/demo/manifest").await?.json();
     assert_eq!(manifest["spec"], outside.stored("demo").await?.ok_or("nothing is stored")?["spec"]);
@@ -128,6 +130,18 @@ pub(crate) async fn story(raygate: &Api, outside: &impl Outside, namespace: &str
     assert_eq!(outside.pods().await?, 0);
     eventually("the service is gone", async || Ok((!outside.service(&service).await?).then_some(()))).await?;
     socket.close().await
+}
+
+/// Waits until the operator, too, has seen the cluster ready. It says so a moment later than the pods; before, a cluster
+/// that loses a pod is PENDING again, not DEGRADED.
+pub(crate) async fn provisioned(raygate: &Api, name: &str) -> Outcome {
+    eventually("the operator has seen it ready", async || {
+        let cluster = raygate.get(&format!("/clusters/{name}")).await?.json();
+        let conditions = cluster["status"]["conditions"].as_array().cloned().unwrap_or_default();
+        let said = |condition: &Value| condition["type"] == "RayClusterProvisioned" && condition["status"] == "True";
+        Ok(conditions.iter().any(said).then_some(()))
+    })
+    .await
 }
 
 /// The embedded backend, held beside the raygate that serves it.

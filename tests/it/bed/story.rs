@@ -1,7 +1,7 @@
 //! What happens to clusters on a real control plane.
 
 use super::*;
-use crate::story::{Outside, story};
+use crate::story::{Outside, provisioned, story};
 
 impl Outside for Bed {
     async fn stored(&self, name: &str) -> Outcome<Option<Value>> {
@@ -70,6 +70,7 @@ async fn a_dead_head_is_told_at_once() -> Outcome {
     let mut socket = raygate.socket("/watch", &[]).await?;
     raygate.post("/clusters", &json!({"name": "demo"})).await?;
     socket.until(|event| event["cluster"]["status"]["state"] == "READY").await?;
+    provisioned(&raygate, "demo").await?;
 
     // Upstream's own status goes on saying `ready`.
     let head = raygate.get("/clusters/demo").await?.json()["status"]["head"]["node"].clone();
