@@ -19,14 +19,14 @@ const BATCH: usize = 256;
 /// News of a scope.
 enum News {
     Cluster(Box<Change<Observed<RayCluster>>>),
-    Node(Change<NodeFact>),
+    Node(Box<Change<NodeFact>>),
 }
 
 impl News {
     fn is_reset(&self) -> bool {
         match self {
             Self::Cluster(change) => matches!(**change, Change::Reset),
-            Self::Node(change) => matches!(change, Change::Reset),
+            Self::Node(change) => matches!(**change, Change::Reset),
         }
     }
 }
@@ -59,7 +59,7 @@ impl Feeder {
         nodes: Watch<NodeFact>,
     ) {
         let mut news = stream::select(
-            nodes.changes.map(News::Node),
+            nodes.changes.map(|change| News::Node(Box::new(change))),
             clusters.changes.map(|change| News::Cluster(Box::new(change))),
         );
         while let Some(first) = news.next().await {
@@ -88,7 +88,7 @@ impl Feeder {
     fn take(&mut self, picture: &mut Picture, news: News, unsure: &mut Vec<Arc<Entry>>) -> bool {
         match news {
             News::Cluster(change) => self.take_cluster(picture, *change, unsure),
-            News::Node(change) => self.take_node(picture, change),
+            News::Node(change) => self.take_node(picture, *change),
         }
     }
 

@@ -6,6 +6,7 @@
 use std::borrow::Cow;
 
 use indexmap::IndexMap;
+use jiff::Timestamp;
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::{Deserialize, Serialize};
@@ -167,9 +168,18 @@ impl RayCluster {
     /// Whether the condition of this type is `True` (`Some(true)`), says anything else (`Some(false)`) or is absent.
     #[must_use]
     pub fn condition(&self, kind: &str) -> Option<bool> {
+        Some(self.find_condition(kind)?["status"] == "True")
+    }
+
+    /// When the condition of this type last changed, to the second.
+    #[must_use]
+    pub fn condition_since(&self, kind: &str) -> Option<Timestamp> {
+        self.find_condition(kind)?["lastTransitionTime"].as_str()?.parse().ok()
+    }
+
+    fn find_condition(&self, kind: &str) -> Option<&Value> {
         let conditions = self.status.as_ref()?.conditions.as_ref()?;
-        let found = conditions.iter().find(|condition| condition["type"] == kind)?;
-        Some(found["status"] == "True")
+        conditions.iter().find(|condition| condition["type"] == kind)
     }
 
     /// The worker groups, in the spec's order.

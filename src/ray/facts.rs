@@ -1,5 +1,6 @@
 //! What a pod is reduced to, the moment it arrives: the facts that a cluster's state is made of.
 
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 /// What a Ray node is in its cluster: the value of the label `ray.io/node-type`.
@@ -35,6 +36,8 @@ pub struct NodeFact {
     pub phase: String,
     /// Whether condition `Ready` is `True`.
     pub ready: bool,
+    /// When that last changed, to the second; `None` where Kubernetes doesn't say.
+    pub ready_since: Option<Timestamp>,
     /// Whether the pod has a deletion time.
     pub deleting: bool,
     /// Why it isn't running, where Kubernetes says so: a container's waiting or terminated reason, the unmet

@@ -4,7 +4,7 @@ use indexmap::IndexMap;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::cluster::RayCluster;
+use super::cluster::{RayCluster, WorkerGroupSpec};
 use super::facts::{NodeFact, NodeRole};
 
 /// How a cluster is.
@@ -68,11 +68,26 @@ pub fn state(cluster: &RayCluster, nodes: &[NodeFact]) -> State {
     if suspension_wanted(cluster) {
         return if nodes.is_empty() { State::Stopped } else { State::Stopping };
     }
-    if is_ready(cluster, nodes) {
+    if is_ready(cluster, nodes, is_node_ready) {
         return State::Ready;
     }
     // Sticky until suspended, and the same whoever asks.
-    if cluster.condition("RayClusterProvisioned") == Some(true) { State::Degraded } else { State::Pending }
+    if cluster.condition("RayClusterProvisioned") != Some(true) {
+        return State::Pending;
+    }
+    if is_news_older(cluster, nodes) { State::Pending } else { State::Degraded }
+}
+
+/// Whether the operator says that all is ready, and nothing but older news of pods contradicts it: pods and clusters are
+/// watched apart, so the operator's word may arrive before what made it say so. Nothing has got worse yet, then.
+fn is_news_older(cluster: &RayCluster, nodes: &[NodeFact]) -> bool {
+    let workers = cluster.status.as_ref().and_then(|status| status.extra.get("readyWorkerReplicas")?.as_i64());
+    let wanted: i64 = cluster.worker_groups().map(|group| wanted_pods(cluster, group)).sum();
+    let said = cluster.condition_since("RayClusterProvisioned");
+    let is_older = |node: &NodeFact| !node.deleting && node.ready_since.is_some_and(|since| Some(since) <= said);
+    cluster.condition("HeadPodReady") == Some(true)
+        && workers.unwrap_or(0) >= wanted
+        && is_ready(cluster, nodes, |node| is_node_ready(node) || is_older(node))
 }
 
 /// `suspend: true`, or no explicit `false` while the operator holds the cluster suspended: it resumes only on one.
@@ -83,17 +98,20 @@ fn suspension_wanted(cluster: &RayCluster) -> bool {
     }
 }
 
-fn is_ready(cluster: &RayCluster, nodes: &[NodeFact]) -> bool {
-    let head = nodes.iter().any(|node| node.role == NodeRole::Head && counts_as_ready(node));
-    let autoscaling = cluster.autoscaling();
+fn is_ready(cluster: &RayCluster, nodes: &[NodeFact], counts: impl Fn(&NodeFact) -> bool) -> bool {
+    let head = nodes.iter().any(|node| node.role == NodeRole::Head && counts(node));
     head && cluster.worker_groups().all(|group| {
-        let wanted = if autoscaling { group.least_pods() } else { group.desired_pods() };
-        let ready = workers_of(&group.group_name, nodes).filter(|node| counts_as_ready(node)).count();
-        i64::try_from(ready).is_ok_and(|ready| ready >= wanted)
+        let ready = workers_of(&group.group_name, nodes).filter(|node| counts(node)).count();
+        i64::try_from(ready).is_ok_and(|ready| ready >= wanted_pods(cluster, group))
     })
 }
 
-fn counts_as_ready(node: &NodeFact) -> bool {
+/// How many ready pods a group needs: with the autoscaler its lower bound, else what the operator keeps.
+fn wanted_pods(cluster: &RayCluster, group: &WorkerGroupSpec) -> i64 {
+    if cluster.autoscaling() { group.least_pods() } else { group.desired_pods() }
+}
+
+fn is_node_ready(node: &NodeFact) -> bool {
     node.ready && !node.deleting
 }
 
@@ -131,7 +149,7 @@ pub fn head(cluster: Option<&RayCluster>, nodes: &[NodeFact]) -> HeadStatus {
     let service = status.and_then(|status| status.head.as_ref()?.get("serviceName")?.as_str());
     let port = status.and_then(|status| status.endpoints.as_ref()?.get("dashboard")?.parse().ok());
     HeadStatus {
-        ready: node.is_some_and(counts_as_ready),
+        ready: node.is_some_and(is_node_ready),
         node: node.map(|node| node.name.clone()),
         service: service.filter(|name| !name.is_empty()).map(str::to_owned),
         dashboard_port: port,

@@ -27,6 +27,7 @@ fn node(role: NodeRole, group: &str, ready: bool) -> NodeFact {
         role,
         phase: "Running".into(),
         ready,
+        ready_since: None,
         deleting: false,
         reason: None,
     }
@@ -76,6 +77,32 @@ fn states_come_from_pods_and_conditions() {
 
     let deleting = changed(|value| value["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z"));
     assert_eq!(state(&deleting, &full), State::Deleting);
+}
+
+#[test]
+fn news_of_pods_that_are_older_than_the_operators_word_make_nothing_worse() {
+    let said = |value: &mut Value| {
+        value["status"] = json!({"readyWorkerReplicas": 2, "conditions": [
+            {"type": "HeadPodReady", "status": "True"},
+            {"type": "RayClusterProvisioned", "status": "True", "lastTransitionTime": "2026-01-01T00:00:10Z"},
+        ]});
+    };
+    let at = |second: u8, ready: bool| NodeFact {
+        ready_since: Some(format!("2026-01-01T00:00:{second:02}Z").parse().unwrap()),
+        ..worker(ready)
+    };
+    let with = |late: NodeFact| state(&changed(said), &[head(true), worker(true), late]);
+    assert_eq!(with(at(9, false)), State::Pending, "it was ready at 10: this is from before");
+    assert_eq!(with(at(10, false)), State::Pending);
+    assert_eq!(with(at(11, false)), State::Degraded, "it has become unready since");
+    assert_eq!(with(NodeFact { deleting: true, ..at(9, true) }), State::Degraded, "it is on its way out");
+    assert_eq!(state(&changed(said), &[head(true), worker(true)]), State::Degraded, "it is gone");
+    let growing = changed(|value| {
+        said(value);
+        value["spec"]["workerGroupSpecs"][0]["replicas"] = json!(3);
+    });
+    let nodes = [head(true), worker(true), worker(true), at(10, false)];
+    assert_eq!(state(&growing, &nodes), State::Degraded, "the operator doesn't say that three are ready");
 }
 
 #[test]

@@ -112,8 +112,8 @@ pub(crate) async fn story(raygate: &Api, outside: &impl Outside, namespace: &str
         events.extend(socket.until(grown).await?);
     }
     for event in &events {
-        let state = if grown(event) { "READY" } else { "DEGRADED" };
-        assert_eq!(event["cluster"]["status"]["state"], state, "growing is DEGRADED until it has grown: {event}");
+        let is_ready = event["cluster"]["status"]["state"] == "READY";
+        assert_eq!(is_ready, grown(event), "READY is what has grown, and nothing else: {event}");
     }
 
     // Deleted: DELETING until nothing of it is left, then gone.

@@ -54,6 +54,7 @@ impl PodDigest {
         let label = |key: &str| labels.get(key).cloned().unwrap_or_default();
         let owner = metadata.owner_references.into_iter().flatten().find(|owner| owner.controller == Some(true));
         let conditions = status.conditions.as_deref().unwrap_or_default();
+        let ready = conditions.iter().find(|condition| condition.type_ == "Ready");
         NodeFact {
             namespace: metadata.namespace.unwrap_or_default(),
             name: metadata.name.unwrap_or_default(),
@@ -66,7 +67,8 @@ impl PodDigest {
                 "worker" => NodeRole::Worker,
                 _ => NodeRole::Other,
             },
-            ready: conditions.iter().any(|condition| condition.type_ == "Ready" && condition.status == "True"),
+            ready: ready.is_some_and(|condition| condition.status == "True"),
+            ready_since: ready.and_then(|condition| Some(condition.last_transition_time.as_ref()?.0)),
             deleting: metadata.deletion_timestamp.is_some(),
             reason: reason(&status),
             phase: status.phase.unwrap_or_default(),

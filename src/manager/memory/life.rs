@@ -88,6 +88,7 @@ impl Timer {
             if !fact.deleting {
                 "Running".clone_into(&mut fact.phase);
                 fact.ready = true;
+                fact.ready_since = Some(clock::now());
                 fact.reason = None;
             }
         });
@@ -164,6 +165,7 @@ impl Look<'_> {
                 role,
                 phase: "Pending".to_owned(),
                 ready: false,
+                ready_since: Some(clock::now()),
                 deleting: false,
                 reason: Some("ContainerCreating".to_owned()),
             };

@@ -129,7 +129,6 @@ async fn readers_cost_the_control_plane_nothing() -> Outcome {
         }
         let after = count().await?;
         let watches_after = bed.metric("apiserver_longrunning_requests", &[r#"verb="WATCH""#, "rayclusters"]).await?;
-        assert!(after - before < 100.0, "a read asks the apiserver: {before} → {after}");
         let free = (after - before).abs() < 0.5 && (watches_after - watches).abs() < 0.5;
         Ok(free.then_some(()))
     })
