@@ -215,3 +215,33 @@ fn tune(stream: &TcpStream) -> std::io::Result<()> {
     stream.set_nodelay(true)?;
     socket2::SockRef::from(stream).set_tcp_user_timeout(Some(TCP_USER_TIMEOUT))
 }
+
+#[cfg(test)]
+mod tests {
+    use axum::routing::get;
+    use clap::Parser as _;
+    use http_body_util::BodyExt as _;
+
+    use super::*;
+    use crate::config::Command;
+    use crate::http::layered;
+
+    async fn panics() {
+        panic!("words for the log alone");
+    }
+
+    #[tokio::test]
+    async fn a_panic_is_a_problem_like_any_other() {
+        let config = Command::try_parse_from(["raygate", "--backend=memory"]).unwrap().into_config();
+        let built = build(config).await.unwrap();
+        let router = layered(Router::new().route("/panics", get(panics)), built.app);
+        let request = Request::get("/panics").header("host", "localhost").header("x-request-id", "mine");
+        let response = router.oneshot(request.body(Body::empty()).unwrap()).await.unwrap();
+        assert_eq!(response.status(), 500);
+        assert_eq!(response.headers()["content-type"], "application/problem+json");
+        let body = response.into_body().collect().await.unwrap().to_bytes();
+        let problem: serde_json::Value = serde_json::from_slice(&body).unwrap();
+        assert_eq!((&problem["code"], &problem["requestId"]), (&"INTERNAL".into(), &"mine".into()));
+        assert!(!problem.to_string().contains("words for the log"), "{problem}");
+    }
+}

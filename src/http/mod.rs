@@ -136,18 +136,21 @@ pub fn openapi() -> utoipa::openapi::OpenApi {
 /// The whole service as one router.
 pub fn router(app: Arc<App>) -> Router {
     let (documented, _) = routes().split_for_parts();
-    documented
+    let routes = documented
         .route("/", get(docs::get_root))
         .route("/docs", get(docs::get_docs_redirect))
         .route("/docs/", get(docs::get_docs))
         .route("/docs/{*file}", get(docs::get_docs_file))
-        .route_layer(from_fn_with_state(Arc::clone(&app), middleware::gate))
-        .layer(
-            ServiceBuilder::new()
-                .layer(from_fn(middleware::finish))
-                .layer(CatchPanicLayer::custom(middleware::panicked))
-                .layer(from_fn_with_state(Arc::clone(&app), middleware::same_host))
-                .layer(from_fn_with_state(Arc::clone(&app), middleware::deadline)),
-        )
-        .with_state(app)
+        .route_layer(from_fn_with_state(Arc::clone(&app), middleware::gate));
+    layered(routes, app)
+}
+
+/// Routes with everything that every request passes through, from the outside in.
+pub(crate) fn layered(routes: Router<Arc<App>>, app: Arc<App>) -> Router {
+    let layers = ServiceBuilder::new()
+        .layer(from_fn(middleware::finish))
+        .layer(CatchPanicLayer::custom(middleware::panicked))
+        .layer(from_fn_with_state(Arc::clone(&app), middleware::same_host))
+        .layer(from_fn_with_state(Arc::clone(&app), middleware::deadline));
+    routes.layer(layers).with_state(app)
 }
