@@ -100,16 +100,14 @@ impl Picture {
     /// The object is gone; this was its last state.
     pub(super) fn deleted(&mut self, observed: &Observed<RayCluster>) -> bool {
         let key = ClusterKey::new(observed.namespace(), observed.name());
-        let Some(held) = self.clusters.get(&key).filter(|held| held.uid == observed.uid()) else {
+        let Some(held) = self.clusters.get(&key).filter(|held| held.uid == observed.uid()).cloned() else {
             return false;
         };
-        let newer = is_newer(observed.resource_version(), &held.version);
-        let last = if newer {
-            Entry::new(observed, &self.nodes_of(observed.uid()), self.sequence)
+        if is_newer(observed.resource_version(), &held.version) {
+            self.remove(&Entry::new(observed, &self.nodes_of(observed.uid()), self.sequence));
         } else {
-            held.at(self.sequence)
-        };
-        self.remove(&last);
+            self.remove(&held);
+        }
         true
     }
 

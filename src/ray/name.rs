@@ -122,11 +122,7 @@ pub fn check_metadata_key(key: &str) -> Result<(), Wrong> {
     if is_reserved_key(key) {
         return Err(Wrong::new(FaultCode::Reserved, format!("`{key}` is written by raygate or KubeRay only.")));
     }
-    let (prefix, name) = match key.split_once('/') {
-        Some((prefix, name)) => (Some(prefix), name),
-        None => (None, key),
-    };
-    if prefix.is_none_or(is_dns1123_subdomain) && !name.is_empty() && is_label_text(name) {
+    if is_metadata_key(key) {
         return Ok(());
     }
     Err(Wrong::new(
@@ -143,7 +139,7 @@ pub fn check_metadata_key(key: &str) -> Result<(), Wrong> {
 /// # Errors
 /// Says what the form is.
 pub fn check_label_value(value: &str) -> Result<(), Wrong> {
-    if is_label_text(value) {
+    if is_label_value(value) {
         return Ok(());
     }
     Err(Wrong::new(
@@ -181,8 +177,16 @@ pub fn is_dns1123_subdomain(text: &str) -> bool {
     text.len() <= 253 && text.split('.').all(part)
 }
 
+/// `IsQualifiedName` of Kubernetes' apimachinery: what a label's key must be, and an annotation's in lower case.
+#[must_use]
+pub fn is_metadata_key(key: &str) -> bool {
+    let (prefix, name) = key.split_once('/').map_or((None, key), |(prefix, name)| (Some(prefix), name));
+    prefix.is_none_or(is_dns1123_subdomain) && !name.is_empty() && is_label_value(name)
+}
+
 /// `IsValidLabelValue` of Kubernetes' apimachinery.
-fn is_label_text(text: &str) -> bool {
+#[must_use]
+pub fn is_label_value(text: &str) -> bool {
     let inside = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
     let end = |byte: Option<u8>| byte.is_none_or(|byte| byte.is_ascii_alphanumeric());
     text.len() <= 63 && text.bytes().all(inside) && end(text.bytes().next()) && end(text.bytes().last())

@@ -24,6 +24,11 @@ pub(super) fn kubeconfig() -> Outcome<PathBuf> {
     path.map(PathBuf::from).ok_or_else(|| "RAYGATE_BED_KUBECONFIG is not set: tests/run does it".into())
 }
 
+async fn config() -> Outcome<kube::Config> {
+    let kubeconfig = Kubeconfig::read_from(kubeconfig()?)?;
+    Ok(kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?)
+}
+
 /// The control plane, without raygate in between.
 #[derive(Clone)]
 pub(super) struct Bed {
@@ -34,18 +39,14 @@ pub(super) struct Bed {
 impl Bed {
     /// The control plane and a new namespace on it.
     pub(super) async fn new(subject: &str) -> Outcome<Self> {
-        let config = Kubeconfig::read_from(kubeconfig()?)?;
-        let config = kube::Config::from_custom_kubeconfig(config, &KubeConfigOptions::default()).await?;
-        let client = kube::Client::try_from(config)?;
+        let client = kube::Client::try_from(config().await?)?;
         let namespace = fresh(&client, subject).await?;
         Ok(Self { client, namespace })
     }
 
     /// Where the apiserver listens.
     pub(super) async fn address() -> Outcome<SocketAddr> {
-        let config = Kubeconfig::read_from(kubeconfig()?)?;
-        let config = kube::Config::from_custom_kubeconfig(config, &KubeConfigOptions::default()).await?;
-        let url = config.cluster_url;
+        let url = config().await?.cluster_url;
         Ok(format!("{}:{}", url.host().ok_or("no host")?, url.port_u16().ok_or("no port")?).parse()?)
     }
 

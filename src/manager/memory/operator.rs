@@ -8,11 +8,10 @@ use serde_json::Value;
 
 use crate::ray::cluster::{RayCluster, WorkerGroupSpec};
 use crate::ray::facts::{NodeFact, NodeRole};
+use crate::ray::name::check_cluster_name;
 
 /// How many pods one look at a cluster makes; the rest follows with the next.
 const BATCH: usize = 100;
-/// The longest name that the operator takes.
-const LONGEST_NAME: usize = 53;
 
 /// What to do about a cluster's pods.
 #[derive(Default)]
@@ -29,7 +28,7 @@ pub(super) fn cares_for(cluster: &RayCluster) -> bool {
     let name = cluster.metadata.name.as_deref().unwrap_or_default();
     let managed = spec.extra.get("managedBy").is_none_or(|manager| manager == "ray.io/kuberay-operator");
     let head = spec.head_group_spec.as_ref().is_some_and(|head| has_container(&head.template));
-    managed && head && is_dns_label(name) && cluster.worker_groups().all(is_valid)
+    managed && head && check_cluster_name(name).is_ok() && cluster.worker_groups().all(is_valid)
 }
 
 /// What the operator does next. While a cluster is being suspended all its pods go, whatever the spec says by then; a
@@ -112,12 +111,4 @@ fn is_valid(group: &WorkerGroupSpec) -> bool {
 
 fn has_container(template: &Value) -> bool {
     template["spec"]["containers"].as_array().is_some_and(|containers| !containers.is_empty())
-}
-
-fn is_dns_label(name: &str) -> bool {
-    let inside = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-    name.len() <= LONGEST_NAME
-        && name.bytes().all(inside)
-        && name.starts_with(|first: char| first.is_ascii_lowercase())
-        && !name.ends_with('-')
 }

@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 use super::store::{finalizers, is_deleting, text};
 use crate::manager::{Cause, ManagerError};
 use crate::ray::cluster::{DEFAULT_MAX_REPLICAS, RayCluster};
+use crate::ray::name::{is_dns1123_subdomain, is_label_value, is_metadata_key};
 
 /// The members of metadata that only the server writes.
 const SERVERS: [&str; 7] = [
@@ -135,7 +136,7 @@ pub(super) fn check(object: &Value, old: Option<&Value>) -> Result<(), ManagerEr
 fn metadata(faults: &mut Faults, metadata: &Value) {
     match metadata["name"].as_str() {
         None | Some("") => faults.add("metadata.name", "Required value: name or generateName is required"),
-        Some(name) if !subdomain(name) => faults.add(
+        Some(name) if !is_dns1123_subdomain(name) => faults.add(
             "metadata.name",
             &format!("Invalid value: \"{name}\": a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.'"),
         ),
@@ -145,15 +146,15 @@ fn metadata(faults: &mut Faults, metadata: &Value) {
         return faults.add("metadata", &error.to_string());
     }
     for (key, value) in metadata["labels"].as_object().into_iter().flatten() {
-        if !label_key(key) {
+        if !is_metadata_key(key) {
             faults.add("metadata.labels", &format!("Invalid value: \"{key}\": can't be a label's key"));
         }
-        if !value.as_str().is_some_and(label_value) {
+        if !value.as_str().is_some_and(is_label_value) {
             faults.add("metadata.labels", &format!("Invalid value: {value}: can't be a label's value"));
         }
     }
     for key in metadata["annotations"].as_object().into_iter().flat_map(Map::keys) {
-        if !label_key(&key.to_lowercase()) {
+        if !is_metadata_key(&key.to_lowercase()) {
             faults.add("metadata.annotations", &format!("Invalid value: \"{key}\": can't be an annotation's key"));
         }
     }
@@ -306,27 +307,4 @@ fn type_name(value: &Value) -> &'static str {
         Value::Array(_) => "array",
         Value::Object(_) => "object",
     }
-}
-
-/// Whether this can be a label's key: a name of up to 63 characters, with a DNS subdomain before a slash or without.
-pub(super) fn label_key(key: &str) -> bool {
-    let (prefix, name) = key.split_once('/').map_or((None, key), |(prefix, name)| (Some(prefix), name));
-    prefix.is_none_or(subdomain) && !name.is_empty() && label_value(name)
-}
-
-/// Whether this can be a label's value: up to 63 characters, letters and digits at both ends, or nothing.
-pub(super) fn label_value(value: &str) -> bool {
-    let inside = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
-    let ends = [value.bytes().next(), value.bytes().last()];
-    value.len() <= 63
-        && value.bytes().all(inside)
-        && ends.into_iter().flatten().all(|byte| byte.is_ascii_alphanumeric())
-}
-
-fn subdomain(name: &str) -> bool {
-    let label = |label: &str| {
-        let inside = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-        !label.is_empty() && label.bytes().all(inside) && !label.starts_with('-') && !label.ends_with('-')
-    };
-    name.len() <= 253 && name.split('.').all(label)
 }

@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use super::schema::{label_key, label_value};
 use crate::manager::{Cause, ManagerError};
+use crate::ray::name::{is_label_value, is_metadata_key};
 
 /// What an object's labels must satisfy; empty for all objects.
 pub(super) struct Selector(Vec<Requirement>);
@@ -69,7 +69,7 @@ fn requirement(tokens: &mut Tokens<'_>) -> Result<Requirement, String> {
         tokens.take();
     }
     let key = tokens.take();
-    if !label_key(key) {
+    if !is_metadata_key(key) {
         return Err(format!("found '{key}', expected: a label's key"));
     }
     let key = key.to_owned();
@@ -94,7 +94,7 @@ fn requirement(tokens: &mut Tokens<'_>) -> Result<Requirement, String> {
 /// One value, which may be empty.
 fn value(tokens: &mut Tokens<'_>) -> Result<String, String> {
     let value = if matches!(tokens.peek(), "" | "," | ")") { "" } else { tokens.take() };
-    if label_value(value) { Ok(value.to_owned()) } else { Err(format!("'{value}' can't be a label's value")) }
+    if is_label_value(value) { Ok(value.to_owned()) } else { Err(format!("'{value}' can't be a label's value")) }
 }
 
 fn number(tokens: &mut Tokens<'_>) -> Result<i64, String> {
