@@ -9,6 +9,7 @@ pub mod lens;
 pub mod name;
 pub mod quantity;
 pub mod render;
+pub mod schema;
 pub mod status;
 pub mod template;
 pub mod values;

@@ -128,3 +128,14 @@ mod contract {
 
     promises!(ground, #[ignore = "needs the control plane that tests/run starts"]);
 }
+
+mod crd {
+    use crate::contract::Outcome;
+    use crate::crd::{assert_fresh, compiled, upstream};
+
+    #[test]
+    #[ignore = "needs the control plane that tests/run starts"]
+    fn the_compiled_schema_is_that_of_the_operator() -> Outcome {
+        assert_fresh("rayclusters.schema.json", &compiled(upstream()?)?)
+    }
+}

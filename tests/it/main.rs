@@ -4,6 +4,7 @@
 mod contract;
 
 mod bed;
+mod crd;
 mod doors;
 mod errors;
 mod layering;
