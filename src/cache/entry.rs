@@ -75,7 +75,7 @@ impl Entry {
             labels: observed.metadata.labels.clone().unwrap_or_default(),
             sequence,
             object,
-            rendered: encode(&render(&observed.metadata, decoded, nodes)),
+            rendered: encode(&render(&observed.raw, &observed.metadata, decoded, nodes)),
             added: OnceLock::new(),
             modified: OnceLock::new(),
             deleted: OnceLock::new(),

@@ -13,11 +13,11 @@ use utoipa::ToSchema;
 
 use super::App;
 use super::error::Problems;
-use super::extract::{JsonBody, NoQuery, Query, Reference, must_accept};
+use super::extract::{NoQuery, Query, Reference, Sent, must_accept};
 use crate::access::Caller;
-use crate::operations::{ApiError, ListQuery};
+use crate::operations::{ApiError, ListQuery, Written};
 use crate::ray::document::Document;
-use crate::ray::fault::{Fault, FaultCode};
+use crate::ray::fault::{Fault, FaultCode, Warning};
 use crate::ray::render::Cluster;
 
 const JSON: &str = "application/json";
@@ -107,11 +107,11 @@ pub(super) async fn create_cluster(
     caller: Caller,
     _: NoQuery,
     parts: Parts,
-    JsonBody(body): JsonBody,
+    Sent(format, body): Sent,
 ) -> Result<Response, ApiError> {
     must_accept(&parts, JSON)?;
-    let entry = app.service.create(&caller, &body).await?;
-    let mut response = answer(&app, StatusCode::CREATED, entry.rendered.clone(), false);
+    let Written { entry, warnings } = app.service.create(&caller, format, &body).await?;
+    let mut response = answer(&app, StatusCode::CREATED, with_warnings(&entry.rendered, &warnings), false);
     if let Ok(location) = HeaderValue::try_from(format!("clusters/{}", entry.key)) {
         response.headers_mut().insert(LOCATION, location);
     }
@@ -180,6 +180,16 @@ pub(super) async fn delete_cluster(
         Some(entry) => answer(&app, StatusCode::ACCEPTED, entry.rendered.clone(), false),
         None => StatusCode::NO_CONTENT.into_response(),
     })
+}
+
+/// A rendered cluster with what its writer should know as its last member.
+fn with_warnings(rendered: &Bytes, warnings: &[Warning]) -> Bytes {
+    let (Ok(warnings), false) = (serde_json::to_vec(warnings), warnings.is_empty()) else { return rendered.clone() };
+    let mut body = BytesMut::from(rendered.strip_suffix(b"}").unwrap_or(rendered));
+    body.put_slice(br#","warnings":"#);
+    body.put_slice(&warnings);
+    body.put_u8(b'}');
+    body.freeze()
 }
 
 /// An answer of JSON that is there already; from the cache it says how old it may be.

@@ -11,6 +11,7 @@ use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use super::App;
 use crate::access::Caller;
 use crate::operations::{ApiError, ErrorCode, Selection};
+use crate::ray::body::Format;
 use crate::ray::fault::{Fault, FaultCode, Faults};
 
 impl FromRequestParts<Arc<App>> for Caller {
@@ -35,24 +36,36 @@ impl FromRequestParts<Arc<App>> for Reference {
     }
 }
 
-/// A JSON body, not longer than is allowed.
-pub(super) struct JsonBody(pub(super) Bytes);
+/// A body and how it is written, not longer than is allowed.
+pub(super) struct Sent(pub(super) Format, pub(super) Bytes);
 
-impl FromRequest<Arc<App>> for JsonBody {
+/// Media types of bodies; YAML's first is RFC 9512's, the others are what it was called before.
+const MEDIA_TYPES: [(&str, Format); 5] = [
+    ("application/json", Format::Json),
+    ("application/yaml", Format::Yaml),
+    ("application/x-yaml", Format::Yaml),
+    ("text/yaml", Format::Yaml),
+    ("text/x-yaml", Format::Yaml),
+];
+
+impl FromRequest<Arc<App>> for Sent {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, app: &Arc<App>) -> Result<Self, ApiError> {
         let limit = app.config.max_body_bytes;
         let media_type = request.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
         let essence = media_type.split(';').next().unwrap_or_default().trim();
-        if !essence.eq_ignore_ascii_case("application/json") {
+        let known = MEDIA_TYPES.iter().find(|(known, _)| essence.eq_ignore_ascii_case(known));
+        let Some((_, format)) = known else {
             let detail = match media_type {
                 "" => "The body's media type is missing.".to_owned(),
                 other => format!("A body of type {other} isn't taken here."),
             };
             let error = ApiError::new(ErrorCode::UnsupportedMediaType, detail);
-            return Err(error.hint("Send JSON with the header `Content-Type: application/json` (curl: --json)."));
-        }
+            let hint = "Send JSON with the header `Content-Type: application/json` (curl: --json), or YAML with \
+                        `application/yaml`.";
+            return Err(error.hint(hint));
+        };
         let body = Limited::new(request.into_body(), limit).collect().await.map_err(|error| {
             if error.is::<LengthLimitError>() {
                 ApiError::new(ErrorCode::TooLarge, format!("A body has at most {limit} bytes here."))
@@ -60,7 +73,7 @@ impl FromRequest<Arc<App>> for JsonBody {
                 ApiError::new(ErrorCode::Malformed, "The body ended before it was whole.").cause(&error)
             }
         })?;
-        Ok(Self(body.to_bytes()))
+        Ok(Self(*format, body.to_bytes()))
     }
 }
 

@@ -1,45 +1,92 @@
 //! Create a cluster.
 
-use std::sync::Arc;
+use serde::Deserialize as _;
+use serde_json::Value;
 
 use super::error::from_manager;
-use super::{ApiError, Service};
+use super::{ApiError, Service, Written};
 use crate::access::{Action, Caller, Target};
-use crate::cache::Entry;
 use crate::manager::ManagerError;
-use crate::ray::document;
-use crate::ray::lens::{build, document_pointer};
+use crate::ray::body::{Body, Format};
+use crate::ray::cluster::RayCluster;
+use crate::ray::document::Document;
+use crate::ray::fault::{Fault, FaultCode, Warning};
+use crate::ray::lens::{build, document_pointer, manifest_pointer, view};
+use crate::ray::manifest::Manifest;
 use crate::ray::name::ClusterKey;
+use crate::ray::version;
+
+/// What is to be created, and how its faults are told.
+struct Wanted {
+    object: Value,
+    is_manifest: bool,
+    warnings: Vec<Warning>,
+}
 
 impl Service {
-    /// Creates the cluster that a JSON document asks for.
+    /// Creates the cluster that a document asks for, or that a whole RayCluster is.
     ///
     /// # Errors
-    /// All faults of the document at once; a name that is taken; whatever Kubernetes refuses it for.
-    pub async fn create(&self, caller: &Caller, body: &[u8]) -> Result<Arc<Entry>, ApiError> {
-        let document = document::parse(body)?;
-        let namespace = document.namespace.as_ref().map_or(caller.default_namespace.as_str(), |name| &name.0);
-        let key = ClusterKey::new(namespace, document.name.0.as_str());
+    /// All faults of the body at once; a name that is taken; whatever Kubernetes refuses it for.
+    pub async fn create(&self, caller: &Caller, format: Format, bytes: &[u8]) -> Result<Written, ApiError> {
+        let body = Body::read(format, bytes)?;
+        let mut wanted = if body.is_manifest() { read_manifest(&body)? } else { self.read_document(&body)? };
+        let metadata = &mut wanted.object["metadata"];
+        let namespace = metadata["namespace"].as_str().unwrap_or(&caller.default_namespace).to_owned();
+        let key = ClusterKey::new(namespace.clone(), metadata["name"].as_str().unwrap_or_default());
         self.access.authorize(caller, Action::CreateCluster, Target::Cluster(&key))?;
         self.fresh()?;
 
-        let cluster = build(&document, namespace, &self.settings.defaults);
+        metadata["namespace"] = namespace.into();
+        let cluster = RayCluster::deserialize(&wanted.object)
+            .map_err(|error| ApiError::faulty(Fault::new("", FaultCode::InvalidValue, error.to_string()).into()))?;
         match self.backend.clusters.create(&cluster).await {
-            Ok(observed) => Ok(self.cache.wrote(&observed)),
+            Ok(observed) => Ok(Written { entry: self.cache.wrote(&observed), warnings: wanted.warnings }),
             Err(ManagerError::AlreadyExists) if self.is_deleting(&key).await => Err(ApiError::deleting(&key)),
             Err(error) => {
                 let mut error = from_manager(error, &key);
                 for fault in &mut error.faults {
                     fault.message = format!("{}: {}", fault.pointer, fault.message);
-                    fault.pointer = document_pointer(&fault.pointer, &document);
+                    fault.pointer = if wanted.is_manifest {
+                        field_pointer(&fault.pointer)
+                    } else {
+                        document_pointer(&fault.pointer, &wanted.object)
+                    };
                 }
                 Err(error)
             }
         }
     }
 
+    fn read_document(&self, body: &Body) -> Result<Wanted, ApiError> {
+        let (mut document, mut faults) = Document::read(body.value.clone());
+        if body.value.is_object() && !document.0.contains_key("name") {
+            faults.push(Fault::new("/name", FaultCode::Required, "`name` is required."));
+        }
+        body.judge(faults)?;
+        self.settings.defaults.apply(&mut document);
+        let warnings = version::mismatches(&document);
+        Ok(Wanted { object: build(&document), is_manifest: false, warnings })
+    }
+
     async fn is_deleting(&self, key: &ClusterKey) -> bool {
         let held = self.backend.clusters.get(&key.namespace, &key.name).await;
         held.is_ok_and(|observed| observed.metadata.deletion_timestamp.is_some())
     }
+}
+
+fn read_manifest(body: &Body) -> Result<Wanted, ApiError> {
+    let (Manifest { object, mut warnings }, faults) = Manifest::read(body.value.clone());
+    body.judge(faults)?;
+    for mut warning in version::mismatches(&view(&object).document) {
+        warning.pointer = manifest_pointer(&warning.pointer, &object);
+        warnings.push(warning);
+    }
+    Ok(Wanted { object, is_manifest: true, warnings })
+}
+
+/// A field in Kubernetes' notation (`spec.workerGroupSpecs[0].template`) as a JSON Pointer.
+fn field_pointer(field: &str) -> String {
+    let tokens = field.split(['.', '[']).map(|token| token.trim_end_matches(']'));
+    tokens.filter(|token| !token.is_empty()).fold(String::new(), |pointer, token| pointer + "/" + token)
 }

@@ -8,6 +8,7 @@ use crate::access::{Access, Action, Caller, Target};
 use crate::cache::{Cache, Entry};
 use crate::clock;
 use crate::manager::{Backend, ManagerError};
+use crate::ray::fault::Warning;
 use crate::ray::lens::Defaults;
 use crate::ray::name::{ClusterKey, ClusterRef};
 
@@ -35,6 +36,14 @@ pub struct Service {
     pub access: Access,
     settings: Settings,
     draining: AtomicBool,
+}
+
+/// A cluster as it is after a write, and what the writer should know.
+pub struct Written {
+    /// The cluster.
+    pub entry: Arc<Entry>,
+    /// What was taken and should be known.
+    pub warnings: Vec<Warning>,
 }
 
 /// What the service is set to.

@@ -1,200 +1,154 @@
-//! The document: a Ray cluster as people write it. Reading one finds all its faults at once.
+//! The document: a Ray cluster as people write it. It is a JSON object with the members of [`members`](super::members);
+//! judging one finds all its faults at once.
 
-use deserr::{Deserr, ValuePointerRef};
 use serde::Serialize;
-use serde_json::Value;
-use utoipa::ToSchema;
+use serde_json::{Map, Value};
 
-use super::fault::{Fault, FaultCode, Faults, pointer};
-use super::json;
-use super::values::{
-    Amount, AnyKey, ClusterName, Count, EnvKey, GroupKey, Image, ImageTag, Keyed, LabelValue, MetadataKey,
-    NamespaceName, WholeAmount,
-};
+use super::check::{check, check_nodes};
+use super::fault::Fault;
+use super::lens::GPU;
+use super::members::{DOCUMENT, Kind, Member};
+use super::schema::{Schema, ray_cluster};
 
 /// Members that only the server writes: taken and ignored, so that what was read can be sent back.
 pub const SERVER_MEMBERS: [&str; 8] =
     ["uid", "owner", "createTime", "resourceVersion", "status", "links", "partial", "warnings"];
 
-/// A Ray cluster as people write it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserr, ToSchema)]
-#[serde(rename_all = "camelCase")]
-#[deserr(error = Faults, rename_all = camelCase, deny_unknown_fields)]
-#[schema(example = json!({
-    "name": "demo",
-    "head": {"cpu": "1", "memory": "2Gi"},
-    "workerGroups": {"small": {"replicas": 2, "cpu": "1", "memory": "2Gi"}},
-}))]
-pub struct Document {
-    /// The cluster's name: at most 53 lower-case letters, digits and hyphens, beginning with a letter.
-    #[schema(value_type = String, max_length = 53, pattern = "^[a-z]([-a-z0-9]*[a-z0-9])?$")]
-    pub name: ClusterName,
-    /// The namespace; left out it is the caller's default namespace.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[deserr(default)]
-    #[schema(value_type = Option<String>)]
-    pub namespace: Option<NamespaceName>,
-    /// Labels of the cluster.
-    #[serde(skip_serializing_if = "Keyed::is_empty")]
-    #[deserr(default)]
-    #[schema(value_type = IndexMap<String, String>, required = false)]
-    pub labels: Keyed<LabelValue, MetadataKey>,
-    /// Annotations of the cluster.
-    #[serde(skip_serializing_if = "Keyed::is_empty")]
-    #[deserr(default)]
-    #[schema(value_type = IndexMap<String, String>, required = false)]
-    pub annotations: Keyed<String, MetadataKey>,
-    /// Ray's version, e.g. `2.52.0`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[deserr(default)]
-    #[schema(value_type = Option<String>)]
-    pub ray_version: Option<ImageTag>,
-    /// The image of all nodes; left out it is `rayproject/ray:{rayVersion}`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[deserr(default)]
-    #[schema(value_type = Option<String>)]
-    pub image: Option<Image>,
-    /// Whether the cluster is stopped: its name and spec stay, its nodes go.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[deserr(default)]
-    pub suspended: Option<bool>,
-    /// The head node.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[deserr(default)]
-    pub head: Option<Head>,
-    /// The worker groups by name.
-    #[serde(skip_serializing_if = "Keyed::is_empty")]
-    #[deserr(default)]
-    #[schema(value_type = IndexMap<String, WorkerGroup>, required = false)]
-    pub worker_groups: Keyed<WorkerGroup, GroupKey>,
-}
+/// A Ray cluster as people write it. Kubernetes may hold values that no client could send: a document made from them has
+/// the same members, and their values have the same JSON types.
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+#[serde(transparent)]
+pub struct Document(pub Map<String, Value>);
 
-/// The head node.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserr, ToSchema)]
-#[serde(rename_all = "camelCase")]
-#[deserr(error = Faults, rename_all = camelCase, deny_unknown_fields)]
-pub struct Head {
-    /// CPUs: requested and the limit. A Kubernetes quantity, e.g. `2` or `500m`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[deserr(default)]
-    #[schema(value_type = Option<String>)]
-    pub cpu: Option<Amount>,
-    /// Memory: requested and the limit. A Kubernetes quantity, e.g. `4Gi`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[deserr(default)]
-    #[schema(value_type = Option<String>)]
-    pub memory: Option<Amount>,
-    /// GPUs (`nvidia.com/gpu`), a whole number.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[deserr(default)]
-    #[schema(value_type = Option<String>)]
-    pub gpu: Option<WholeAmount>,
-    /// Environment variables of the Ray container.
-    #[serde(skip_serializing_if = "Keyed::is_empty")]
-    #[deserr(default)]
-    #[schema(value_type = IndexMap<String, String>, required = false)]
-    pub env: Keyed<String, EnvKey>,
-    /// Options of `ray start`, without the leading dashes.
-    #[serde(skip_serializing_if = "Keyed::is_empty")]
-    #[deserr(default)]
-    #[schema(value_type = IndexMap<String, String>, required = false)]
-    pub ray_start_params: Keyed<String, AnyKey>,
-}
+impl Document {
+    /// Reads what a client sent: without members that only the server writes, without nulls, with quantities as texts;
+    /// and all that is wrong with it.
+    #[must_use]
+    pub fn read(mut value: Value) -> (Self, Vec<Fault>) {
+        let mut faults = Vec::new();
+        let Some(members) = value.as_object_mut() else {
+            return (Self::default(), vec![Fault::wrong_type("", "an object", &value)]);
+        };
+        members.retain(|name, _| !SERVER_MEMBERS.contains(&name.as_str()));
+        tidy(&DOCUMENT, &mut value);
+        check(&DOCUMENT, &value, "", &mut faults);
+        let document = Self(if let Value::Object(members) = value { members } else { Map::new() });
+        check_nodes(&document, &mut faults);
+        (document, faults)
+    }
 
-/// A group of like worker nodes.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserr, ToSchema)]
-#[serde(rename_all = "camelCase")]
-#[deserr(error = Faults, rename_all = camelCase, deny_unknown_fields, validate = check_bounds -> Faults)]
-pub struct WorkerGroup {
-    /// How many nodes are wanted; left out it is the lower bound.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[deserr(default)]
-    #[schema(value_type = Option<i32>, minimum = 0)]
-    pub replicas: Option<Count>,
-    /// The lower bound; left out it is 0.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[deserr(default)]
-    #[schema(value_type = Option<i32>, minimum = 0)]
-    pub min_replicas: Option<Count>,
-    /// The upper bound; left out there is none.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[deserr(default)]
-    #[schema(value_type = Option<i32>, minimum = 0)]
-    pub max_replicas: Option<Count>,
-    /// The image of this group's nodes; left out it is the cluster's.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[deserr(default)]
-    #[schema(value_type = Option<String>)]
-    pub image: Option<Image>,
-    /// CPUs: requested and the limit. A Kubernetes quantity, e.g. `2` or `500m`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[deserr(default)]
-    #[schema(value_type = Option<String>)]
-    pub cpu: Option<Amount>,
-    /// Memory: requested and the limit. A Kubernetes quantity, e.g. `4Gi`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[deserr(default)]
-    #[schema(value_type = Option<String>)]
-    pub memory: Option<Amount>,
-    /// GPUs (`nvidia.com/gpu`), a whole number.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[deserr(default)]
-    #[schema(value_type = Option<String>)]
-    pub gpu: Option<WholeAmount>,
-    /// Environment variables of the Ray container.
-    #[serde(skip_serializing_if = "Keyed::is_empty")]
-    #[deserr(default)]
-    #[schema(value_type = IndexMap<String, String>, required = false)]
-    pub env: Keyed<String, EnvKey>,
-    /// Options of `ray start`, without the leading dashes.
-    #[serde(skip_serializing_if = "Keyed::is_empty")]
-    #[deserr(default)]
-    #[schema(value_type = IndexMap<String, String>, required = false)]
-    pub ray_start_params: Keyed<String, AnyKey>,
-}
+    /// What is wrong with a document that was made from what Kubernetes holds.
+    #[must_use]
+    pub fn faults(&self) -> Vec<Fault> {
+        Self::read(Value::Object(self.0.clone())).1
+    }
 
-/// Reads a document from JSON.
-///
-/// # Errors
-/// All its faults, in no order that may be relied on.
-pub fn parse(bytes: &[u8]) -> Result<Document, Faults> {
-    let (value, twice) = json::read(bytes)?;
-    match read(value) {
-        Ok(document) if twice.0.is_empty() => Ok(document),
-        Ok(_) => Err(twice),
-        Err(mut faults) => {
-            faults.0.extend(twice.0);
-            Err(faults)
-        }
+    /// A member that is a text.
+    #[must_use]
+    pub fn text(&self, member: &str) -> Option<&str> {
+        self.0.get(member)?.as_str()
+    }
+
+    /// Whether a member is there and `true`.
+    #[must_use]
+    pub fn is_set(&self, member: &str) -> bool {
+        self.0.get(member) == Some(&Value::Bool(true))
+    }
+
+    /// Whether Ray's autoscaler is on.
+    #[must_use]
+    pub fn autoscaling(&self) -> bool {
+        self.0.get("autoscaling").and_then(|autoscaling| autoscaling.get("enabled")) == Some(&Value::Bool(true))
+    }
+
+    /// The head, empty where the document has none.
+    #[must_use]
+    pub fn head(&self) -> &Map<String, Value> {
+        static EMPTY: std::sync::LazyLock<Map<String, Value>> = std::sync::LazyLock::new(Map::new);
+        self.0.get("head").and_then(Value::as_object).unwrap_or(&EMPTY)
+    }
+
+    /// The worker groups by name, in order.
+    pub fn groups(&self) -> impl Iterator<Item = (&String, &Map<String, Value>)> {
+        let groups = self.0.get("workerGroups").and_then(Value::as_object);
+        groups.into_iter().flatten().filter_map(|(name, group)| Some((name, group.as_object()?)))
+    }
+
+    /// A worker group.
+    #[must_use]
+    pub fn group(&self, name: &str) -> Option<&Map<String, Value>> {
+        self.0.get("workerGroups")?.get(name)?.as_object()
     }
 }
 
-/// Reads a document.
-///
-/// # Errors
-/// All its faults, in no order that may be relied on.
-pub fn read(mut value: Value) -> Result<Document, Faults> {
+/// The member of this name.
+pub(super) fn member<'a>(lists: &[&'a [Member]], name: &str) -> Option<&'a Member> {
+    lists.iter().flat_map(|list| list.iter()).find(|member| member.name == name)
+}
+
+/// The resources that a node's short members mean.
+pub(super) fn short_resources(node: &Map<String, Value>) -> impl Iterator<Item = (&'static str, &str)> {
+    let gpu = node.get("gpuResource").and_then(Value::as_str).unwrap_or(GPU);
+    [("cpu", "cpu"), ("memory", "memory"), ("gpu", gpu)].into_iter().filter(|(member, _)| node.contains_key(*member))
+}
+
+/// What a RayCluster takes at a place.
+pub(super) fn upstream(place: &str) -> Option<&'static Schema> {
+    ray_cluster().at(place)
+}
+
+/// A null is as good as nothing; a number is taken for a quantity's text.
+fn tidy(kind: &Kind, value: &mut Value) {
     if let Some(members) = value.as_object_mut() {
-        for member in SERVER_MEMBERS {
-            members.shift_remove(member);
-        }
+        members.retain(|_, value| !value.is_null());
     }
-    deserr::deserialize(value)
+    match kind {
+        Kind::Amount | Kind::WholeAmount => number_to_text(value),
+        Kind::Map(_, kind) => value.as_object_mut().into_iter().flatten().for_each(|(_, value)| tidy(kind, value)),
+        Kind::Object(_, lists) => {
+            for (name, value) in value.as_object_mut().into_iter().flatten() {
+                if let Some(member) = member(lists, name) {
+                    tidy(&member.kind, value);
+                }
+            }
+        }
+        Kind::Extended(own, place) => {
+            for (name, value) in value.as_object_mut().into_iter().flatten() {
+                match member(&[own], name) {
+                    Some(member) => tidy(&member.kind, value),
+                    None => tidy_upstream(upstream(place).and_then(|schema| schema.member(name)), value),
+                }
+            }
+        }
+        Kind::Upstream(place) | Kind::Named(place, _) | Kind::TextOr(place) => tidy_upstream(upstream(place), value),
+        Kind::Text(_) | Kind::Choice(_) | Kind::Flag | Kind::Whole(_) | Kind::Texts(_) => {}
+    }
 }
 
-/// The operator clamps `replicas` into its bounds in silence; here it is a fault.
-fn check_bounds(group: WorkerGroup, location: ValuePointerRef<'_>) -> Result<WorkerGroup, Faults> {
-    let min = group.min_replicas.map_or(0, |count| count.0);
-    let max = group.max_replicas.map_or(i32::MAX, |count| count.0);
-    let replicas = group.replicas.map_or(min, |count| count.0);
-    let mut faults = Vec::new();
-    let mut out_of_range = |member: &str, message: String| {
-        faults.push(Fault::new(pointer(location.push_key(member)), FaultCode::OutOfRange, message));
-    };
-    if min > max {
-        out_of_range("maxReplicas", format!("The upper bound {max} is below the lower bound {min}."));
-    } else if !(min..=max).contains(&replicas) {
-        out_of_range("replicas", format!("{replicas} is outside the bounds of this group, {min} to {max}."));
+/// The same for what a RayCluster takes at a place.
+pub(super) fn tidy_upstream(schema: Option<&Schema>, value: &mut Value) {
+    match value {
+        Value::Object(members) => {
+            members.retain(|_, value| !value.is_null());
+            for (name, value) in members {
+                tidy_upstream(schema.and_then(|schema| schema.member(name)), value);
+            }
+        }
+        Value::Array(items) => {
+            let schema = schema.and_then(Schema::items);
+            for item in items {
+                tidy_upstream(schema, item);
+            }
+        }
+        Value::Number(_) if schema.is_some_and(Schema::is_quantity) => number_to_text(value),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
-    if faults.is_empty() { Ok(group) } else { Err(Faults(faults)) }
+}
+
+fn number_to_text(value: &mut Value) {
+    if let Value::Number(number) = value {
+        // Display of a float never has an exponent, serde_json's may.
+        let float = number.as_f64().filter(|_| number.is_f64());
+        *value = float.map_or_else(|| number.to_string(), |float| float.to_string()).into();
+    }
 }

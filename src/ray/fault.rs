@@ -1,10 +1,9 @@
 //! Faults of what a client sent: each with its place, a code, a sentence, and what would have been allowed.
 
 use std::fmt::Display;
-use std::ops::ControlFlow;
 
-use deserr::{DeserializeError, ErrorKind, IntoValue, MergeWithError, ValueKind, ValuePointerRef};
 use serde::Serialize;
+use serde_json::Value;
 use utoipa::ToSchema;
 
 /// What is wrong with one place of a document.
@@ -35,6 +34,10 @@ pub enum FaultCode {
     InvalidValue,
     /// A key that only raygate, Kubernetes or the operator may write.
     Reserved,
+    /// Two members that say the same thing.
+    ConflictingMembers,
+    /// A member that can't be changed once the cluster is there.
+    Immutable,
     /// Refused by Kubernetes' own validation.
     Rejected,
 }
@@ -56,6 +59,8 @@ impl FaultCode {
             | Self::InvalidQuantity
             | Self::InvalidValue
             | Self::Reserved
+            | Self::ConflictingMembers
+            | Self::Immutable
             | Self::Rejected => false,
         }
     }
@@ -81,6 +86,11 @@ impl Fault {
         Self { pointer: pointer.into(), code, message: message.into(), allowed: Vec::new() }
     }
 
+    /// A value of another type than `wanted`, which is said as in a sentence (`a string`).
+    pub fn wrong_type(pointer: impl Into<String>, wanted: &str, found: &Value) -> Self {
+        Self::new(pointer, FaultCode::WrongType, format!("This takes {wanted}, not {}.", kind_name(found)))
+    }
+
     /// The same, listing what would have been allowed.
     #[must_use]
     pub fn allowing<T: Display>(mut self, allowed: impl IntoIterator<Item = T>) -> Self {
@@ -96,6 +106,36 @@ impl Fault {
             None => format!("There is no {what} `{name}` here."),
         };
         Self::new(pointer, code, message).allowing(known)
+    }
+}
+
+/// What a warning is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum WarningCode {
+    /// `rayVersion` and an image's tag name different versions of Ray.
+    VersionMismatch,
+    /// Part of a pasted RayCluster that isn't taken over.
+    Dropped,
+    /// A fault that was there before.
+    StandingFault,
+}
+
+/// What was taken and should be known.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+pub struct Warning {
+    /// Where: a JSON Pointer (RFC 6901) into what was sent.
+    pub pointer: String,
+    /// What it is about.
+    pub code: WarningCode,
+    /// What should be known, in a sentence.
+    pub message: String,
+}
+
+impl Warning {
+    /// A warning about this place.
+    pub fn new(pointer: impl Into<String>, code: WarningCode, message: impl Into<String>) -> Self {
+        Self { pointer: pointer.into(), code, message: message.into() }
     }
 }
 
@@ -116,8 +156,8 @@ impl Wrong {
 
     /// The fault at its place.
     #[must_use]
-    pub fn at(self, location: ValuePointerRef<'_>) -> Fault {
-        Fault::new(pointer(location), self.code, self.message)
+    pub fn at(self, pointer: &str) -> Fault {
+        Fault::new(pointer, self.code, self.message)
     }
 }
 
@@ -131,66 +171,18 @@ impl From<Fault> for Faults {
     }
 }
 
-impl MergeWithError<Self> for Faults {
-    fn merge(so_far: Option<Self>, other: Self, _: ValuePointerRef<'_>) -> ControlFlow<Self, Self> {
-        let mut faults = so_far.unwrap_or_default();
-        faults.0.extend(other.0);
-        ControlFlow::Continue(faults)
-    }
-}
-
-impl DeserializeError for Faults {
-    fn error<V: IntoValue>(
-        so_far: Option<Self>,
-        error: ErrorKind<'_, V>,
-        location: ValuePointerRef<'_>,
-    ) -> ControlFlow<Self, Self> {
-        let fault = match error {
-            ErrorKind::IncorrectValueKind { actual, accepted } => {
-                let wanted: Vec<_> = accepted.iter().map(|kind| kind_name(*kind)).collect();
-                let message = format!("This takes {}, not {}.", wanted.join(" or "), kind_name(actual.kind()));
-                Fault::new(pointer(location), FaultCode::WrongType, message)
-            }
-            ErrorKind::MissingField { field } => {
-                Fault::new(pointer(location.push_key(field)), FaultCode::Required, format!("`{field}` is required."))
-            }
-            ErrorKind::UnknownKey { key, accepted } => {
-                Fault::unknown(pointer(location.push_key(key)), FaultCode::UnknownMember, key, accepted)
-            }
-            ErrorKind::UnknownValue { value, accepted } => {
-                Fault::new(pointer(location), FaultCode::InvalidValue, format!("`{value}` is not taken here."))
-                    .allowing(accepted)
-            }
-            ErrorKind::BadSequenceLen { expected, .. } => {
-                Fault::new(pointer(location), FaultCode::InvalidValue, format!("This takes {expected} entries."))
-            }
-            ErrorKind::Unexpected { msg } => Fault::new(pointer(location), FaultCode::InvalidValue, msg),
-        };
-        Self::merge(so_far, fault.into(), location)
-    }
-}
-
-/// How a JSON type is called in a sentence.
-fn kind_name(kind: ValueKind) -> &'static str {
-    match kind {
-        ValueKind::Null => "null",
-        ValueKind::Boolean => "true or false",
-        ValueKind::Integer => "a whole number",
-        ValueKind::NegativeInteger => "a negative whole number",
-        ValueKind::Float => "a number with a fraction",
-        ValueKind::String => "a string",
-        ValueKind::Sequence => "a list",
-        ValueKind::Map => "an object",
-    }
-}
-
-/// A place as a JSON Pointer (RFC 6901).
+/// How a JSON value is called in a sentence.
 #[must_use]
-pub fn pointer(location: ValuePointerRef<'_>) -> String {
-    match location {
-        ValuePointerRef::Origin => String::new(),
-        ValuePointerRef::Key { key, prev } => format!("{}/{}", pointer(*prev), escape(key)),
-        ValuePointerRef::Index { index, prev } => format!("{}/{index}", pointer(*prev)),
+pub fn kind_name(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "true or false",
+        Value::Number(number) if number.is_f64() => "a number with a fraction",
+        Value::Number(number) if number.as_i64().is_some_and(i64::is_negative) => "a negative whole number",
+        Value::Number(_) => "a whole number",
+        Value::String(_) => "a string",
+        Value::Array(_) => "a list",
+        Value::Object(_) => "an object",
     }
 }
 

@@ -1,18 +1,22 @@
 //! The domain: what Ray clusters are and what can be said of them. Pure; knows no HTTP and no client.
 
+pub mod body;
+mod check;
 pub mod cluster;
+mod describe;
 pub mod document;
 pub mod facts;
 pub mod fault;
 pub mod json;
 pub mod lens;
+pub mod manifest;
+pub mod members;
 pub mod name;
 pub mod quantity;
 pub mod render;
 pub mod schema;
 pub mod status;
-pub mod template;
-pub mod values;
+pub mod version;
 
 #[cfg(test)]
 mod tests;

@@ -11,6 +11,9 @@ pub const MAX_CLUSTER_NAME: usize = 53;
 /// Prefix of the labels and annotations that are raygate's own.
 pub const OWN_PREFIX: &str = "raygate.dev/";
 
+/// What `kubectl apply` remembers of the object that it sent: true of that object alone, and it holds env values.
+pub const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
 /// Keys that KubeRay's operators manage; the other `ray.io/` keys are the user's.
 const OPERATOR_KEYS: [&str; 12] = [
     "ray.io/originated-from-cr-name",
@@ -120,8 +123,19 @@ pub fn check_label_name(what: &str, name: &str) -> Result<(), Wrong> {
 /// Says which rule it breaks.
 pub fn check_metadata_key(key: &str) -> Result<(), Wrong> {
     if is_reserved_key(key) {
-        return Err(Wrong::new(FaultCode::Reserved, format!("`{key}` is written by raygate or KubeRay only.")));
+        return Err(Wrong::new(
+            FaultCode::Reserved,
+            format!("`{key}` is written by raygate, kubectl or KubeRay only."),
+        ));
     }
+    check_label_key(key)
+}
+
+/// Checks a key of a label or annotation.
+///
+/// # Errors
+/// Says what the form is.
+pub fn check_label_key(key: &str) -> Result<(), Wrong> {
     if is_metadata_key(key) {
         return Ok(());
     }
@@ -154,7 +168,13 @@ pub fn check_label_value(value: &str) -> Result<(), Wrong> {
 /// Whether only raygate, Kubernetes or the operator may write this label or annotation.
 #[must_use]
 pub fn is_reserved_key(key: &str) -> bool {
-    key.starts_with(OWN_PREFIX) || OPERATOR_KEYS.contains(&key)
+    is_dropped_key(key) || OPERATOR_KEYS.contains(&key)
+}
+
+/// Whether this label or annotation belongs to the object that carries it, and not to a copy.
+#[must_use]
+pub fn is_dropped_key(key: &str) -> bool {
+    key.starts_with(OWN_PREFIX) || key == LAST_APPLIED
 }
 
 /// RFC 1123's label in lower case, as `IsDNS1123Label` in Kubernetes' apimachinery has it.

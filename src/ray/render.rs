@@ -9,10 +9,10 @@ use utoipa::ToSchema;
 use super::cluster::RayCluster;
 use super::document::Document;
 use super::facts::NodeFact;
-use super::lens::view;
+use super::fault::Warning;
+use super::lens::{View, view};
 use super::name::ClusterKey;
 use super::status::{self, GroupStatus, HeadStatus, State};
-use super::values::{ClusterName, Keyed, NamespaceName};
 
 /// A Ray cluster as raygate answers it: its document, and what only the server writes.
 #[derive(Debug, Clone, Serialize, ToSchema)]
@@ -21,6 +21,10 @@ pub struct Cluster {
     /// The document; of a cluster that can't be read only the name and namespace.
     #[serde(flatten)]
     pub document: Document,
+    /// Fields of the RayCluster that the document can't show (Kubernetes' notation); every write leaves them alone.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schema(required = false)]
+    pub partial: Vec<String>,
     /// Kubernetes' uid: another cluster under the same name has another.
     pub uid: String,
     /// When it was created (RFC 3339, UTC).
@@ -33,6 +37,10 @@ pub struct Cluster {
     pub links: Links,
     /// How it is.
     pub status: ClusterStatus,
+    /// In the answer to a write: what was taken and should be known.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schema(required = false)]
+    pub warnings: Vec<Warning>,
 }
 
 /// References, relative to the root of this API (where `openapi.json` is).
@@ -74,10 +82,10 @@ pub struct ClusterStatus {
     pub last_transition_time: Option<String>,
 }
 
-/// The cluster that `decoded` (or why it can't be decoded) and its nodes amount to. `nodes` are those whose owner is
-/// the cluster, by uid.
+/// The cluster that an object (`raw` as Kubernetes holds it; `decoded`, or why it can't be) and its nodes amount to.
+/// `nodes` are those whose owner is the cluster, by uid.
 #[must_use]
-pub fn render(metadata: &ObjectMeta, decoded: Result<&RayCluster, &str>, nodes: &[NodeFact]) -> Cluster {
+pub fn render(raw: &Value, metadata: &ObjectMeta, decoded: Result<&RayCluster, &str>, nodes: &[NodeFact]) -> Cluster {
     let cluster = decoded.ok();
     let key =
         ClusterKey::new(metadata.namespace.clone().unwrap_or_default(), metadata.name.clone().unwrap_or_default());
@@ -85,8 +93,10 @@ pub fn render(metadata: &ObjectMeta, decoded: Result<&RayCluster, &str>, nodes: 
     let conditions = status.conditions.unwrap_or_default();
     let last_transition_time =
         conditions.iter().filter_map(|condition| condition["lastTransitionTime"].as_str()).max().map(str::to_owned);
+    let View { document, partial } = if cluster.is_some() { view(raw) } else { bare_view(&key) };
     Cluster {
-        document: cluster.map_or_else(|| bare_document(&key), view),
+        document,
+        partial,
         uid: metadata.uid.clone().unwrap_or_default(),
         create_time: metadata.creation_timestamp.as_ref().map(|time| time.0.to_string()),
         resource_version: metadata.resource_version.clone().unwrap_or_default(),
@@ -104,19 +114,12 @@ pub fn render(metadata: &ObjectMeta, decoded: Result<&RayCluster, &str>, nodes: 
             conditions,
             last_transition_time,
         },
+        warnings: Vec::new(),
     }
 }
 
-fn bare_document(key: &ClusterKey) -> Document {
-    Document {
-        name: ClusterName(key.name.clone()),
-        namespace: Some(NamespaceName(key.namespace.clone())),
-        labels: Keyed::default(),
-        annotations: Keyed::default(),
-        ray_version: None,
-        image: None,
-        suspended: None,
-        head: None,
-        worker_groups: Keyed::default(),
-    }
+fn bare_view(key: &ClusterKey) -> View {
+    let members = [("name", &key.name), ("namespace", &key.namespace)];
+    let members = members.map(|(member, text)| (member.to_owned(), text.as_str().into()));
+    View { document: Document(members.into_iter().collect()), partial: Vec::new() }
 }

@@ -81,6 +81,7 @@ async fn members_with_values_that_are_not_taken() -> Outcome {
     let replicas = "/workerGroups/small/replicas";
     for (document, pointer, code) in [
         (json!({}), "/name", "REQUIRED"),
+        (json!({"name": null}), "/name", "REQUIRED"),
         (group(json!({"replicas": -1})), replicas, "OUT_OF_RANGE"),
         (group(json!({"replicas": 2_147_483_648_u64})), replicas, "OUT_OF_RANGE"),
         (group(json!({"replicas": 3, "maxReplicas": 2})), replicas, "OUT_OF_RANGE"),
@@ -153,7 +154,6 @@ async fn wrong_types() -> Outcome {
         (json!("demo"), ""),
         (json!(null), ""),
         (json!({"name": 7}), "/name"),
-        (json!({"name": null}), "/name"),
         (json!({"name": "demo", "labels": []}), "/labels"),
         (json!({"name": "demo", "labels": {"team": 1}}), "/labels/team"),
         (json!({"name": "demo", "suspended": "yes"}), "/suspended"),
@@ -461,7 +461,9 @@ async fn what_was_read_can_be_sent_back() -> Outcome {
     let document = json!({
         "name": "first", "labels": {"team": "a"}, "annotations": {"note": "b"}, "rayVersion": "2.52.0",
         "head": {"cpu": "1", "memory": "2Gi", "env": {"A": "b"}, "rayStartParams": {"num-cpus": "0"}},
-        "workerGroups": {"small": {"replicas": 1, "minReplicas": 0, "maxReplicas": 3, "cpu": "1", "memory": "2Gi"}},
+        "workerGroups": {"small": {
+            "replicas": 1, "minReplicas": 0, "maxReplicas": 3, "numOfHosts": 1, "cpu": "1", "memory": "2Gi",
+        }},
     });
     let answer = raygate.post("/clusters", &document).await?;
     assert_eq!(answer.status, 201, "{answer:?}");
