@@ -17,6 +17,8 @@ pub enum Action {
     CreateCluster,
     /// Read a cluster.
     ReadCluster,
+    /// Change a cluster, or create it under the name that is asked for.
+    WriteCluster,
     /// Read the RayCluster behind a cluster.
     ReadManifest,
     /// Follow the changes of one cluster.

@@ -11,6 +11,7 @@ use crate::ray::cluster::RayCluster;
 use crate::ray::facts::NodeFact;
 use crate::ray::name::ClusterKey;
 use crate::ray::render::render;
+use crate::ray::revision::{digest, revision};
 
 /// One cluster at one moment. Never changed: another moment is another entry.
 pub struct Entry {
@@ -20,6 +21,8 @@ pub struct Entry {
     pub uid: String,
     /// Kubernetes' resourceVersion.
     pub version: String,
+    /// What of it users own, as one short text: what `If-Match` guards.
+    pub revision: String,
     /// Its labels, for selectors.
     pub labels: BTreeMap<String, String>,
     /// Where it stands among all changes of this process.
@@ -50,12 +53,19 @@ impl Entry {
         (entry.rendered != self.rendered).then_some(entry)
     }
 
+    /// The entity tag of what a reader sees: the revision, and a digest of the bytes.
+    #[must_use]
+    pub fn etag(&self) -> String {
+        format!("\"{}.{}\"", self.revision, digest(&self.rendered))
+    }
+
     /// The same cluster under another number.
     pub(super) fn at(&self, sequence: u64) -> Self {
         Self {
             key: self.key.clone(),
             uid: self.uid.clone(),
             version: self.version.clone(),
+            revision: self.revision.clone(),
             labels: self.labels.clone(),
             sequence,
             object: self.object.clone(),
@@ -72,6 +82,7 @@ impl Entry {
             key: ClusterKey::new(observed.namespace(), observed.name()),
             uid: observed.uid().to_owned(),
             version: observed.resource_version().to_owned(),
+            revision: revision(&observed.raw),
             labels: observed.metadata.labels.clone().unwrap_or_default(),
             sequence,
             object,

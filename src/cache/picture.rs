@@ -159,7 +159,7 @@ impl Picture {
         owners.into_iter().fold(false, |changed, owner| self.nodes_changed(owner) | changed)
     }
 
-    fn nodes_of(&self, uid: &str) -> Vec<NodeFact> {
+    pub(super) fn nodes_of(&self, uid: &str) -> Vec<NodeFact> {
         self.nodes.get(uid).into_iter().flat_map(BTreeMap::values).cloned().collect()
     }
 

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use bytes::{BufMut as _, Bytes, BytesMut};
-use http::header::{AGE, CACHE_CONTROL, CONTENT_TYPE, LOCATION, VARY};
+use http::header::{AGE, CACHE_CONTROL, CONTENT_TYPE, ETAG, IF_MATCH, IF_NONE_MATCH, LOCATION, VARY};
 use http::request::Parts;
-use http::{HeaderValue, StatusCode};
+use http::{HeaderName, HeaderValue, StatusCode};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -15,7 +15,8 @@ use super::App;
 use super::error::Problems;
 use super::extract::{NoQuery, Query, Reference, Sent, must_accept};
 use crate::access::Caller;
-use crate::operations::{ApiError, ListQuery, Written};
+use crate::cache::Entry;
+use crate::operations::{ApiError, ErrorCode, Guard, ListQuery, Written};
 use crate::ray::document::Document;
 use crate::ray::fault::{Fault, FaultCode, Warning};
 use crate::ray::render::Cluster;
@@ -110,12 +111,8 @@ pub(super) async fn create_cluster(
     Sent(format, body): Sent,
 ) -> Result<Response, ApiError> {
     must_accept(&parts, JSON)?;
-    let Written { entry, warnings } = app.service.create(&caller, format, &body).await?;
-    let mut response = answer(&app, StatusCode::CREATED, with_warnings(&entry.rendered, &warnings), false);
-    if let Ok(location) = HeaderValue::try_from(format!("clusters/{}", entry.key)) {
-        response.headers_mut().insert(LOCATION, location);
-    }
-    Ok(response)
+    let written = app.service.create(&caller, format, &body).await?;
+    Ok(created_answer(&app, &written))
 }
 
 /// Read a cluster.
@@ -134,7 +131,11 @@ pub(super) async fn get_cluster(
 ) -> Result<Response, ApiError> {
     must_accept(&parts, JSON)?;
     let entry = app.service.get(&caller, &reference)?;
-    Ok(answer(&app, StatusCode::OK, entry.rendered.clone(), true))
+    let tag = entry.etag();
+    let known = tags(&parts, &IF_NONE_MATCH).is_some_and(|tags| tags.iter().any(|known| known == "*" || *known == tag));
+    let (status, body) =
+        if known { (StatusCode::NOT_MODIFIED, Bytes::new()) } else { (StatusCode::OK, entry.rendered.clone()) };
+    Ok(tagged(answer(&app, status, body, true), &entry))
 }
 
 /// Read the RayCluster behind a cluster.
@@ -156,6 +157,62 @@ pub(super) async fn get_cluster_manifest(
     must_accept(&parts, JSON)?;
     let entry = app.service.manifest(&caller, &reference)?;
     Ok(answer(&app, StatusCode::OK, entry.object.clone(), true))
+}
+
+/// Replace a cluster, or create it.
+///
+/// The document is taken whole: what it leaves out is taken away. A body may also be a whole RayCluster.
+#[utoipa::path(put, path = "/clusters/{ref}", operation_id = "put_cluster", tag = "clusters",
+    params(
+        ("ref" = String, Path, description = "`name`, in your default namespace, or `name.namespace`."),
+        ("if-match" = Option<String>, Header, description = "The ETag that was read; `*` replaces whatever is there. Needed to replace a cluster."),
+        ("if-none-match" = Option<String>, Header, description = "`*`: create only."),
+    ),
+    request_body(content = Document, content_type = "application/json"),
+    responses(
+        (status = 200, description = "The cluster as it now is.", body = Cluster, content_type = "application/json"),
+        (status = 201, description = "The new cluster.", body = Cluster, content_type = "application/json"),
+        Problems,
+    ))]
+pub(super) async fn put_cluster(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Reference(reference): Reference,
+    _: NoQuery,
+    parts: Parts,
+    Sent(format, body): Sent,
+) -> Result<Response, ApiError> {
+    must_accept(&parts, JSON)?;
+    let guard = guard(&parts)?;
+    let (written, created) = app.service.put(&caller, &reference, (format, &body), &guard).await?;
+    Ok(if created { created_answer(&app, &written) } else { written_answer(&app, StatusCode::OK, &written) })
+}
+
+/// Change a cluster.
+///
+/// A merge patch (RFC 7396) of its document: members that are named are set, `null` takes one away.
+#[utoipa::path(patch, path = "/clusters/{ref}", operation_id = "patch_cluster", tag = "clusters",
+    params(
+        ("ref" = String, Path, description = "`name`, in your default namespace, or `name.namespace`."),
+        ("if-match" = Option<String>, Header, description = "The ETag that was read: the patch is refused if the cluster has changed since."),
+    ),
+    request_body(content = Object, content_type = "application/merge-patch+json"),
+    responses(
+        (status = 200, description = "The cluster as it now is.", body = Cluster, content_type = "application/json"),
+        Problems,
+    ))]
+pub(super) async fn patch_cluster(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Reference(reference): Reference,
+    _: NoQuery,
+    parts: Parts,
+    Sent(format, body): Sent,
+) -> Result<Response, ApiError> {
+    must_accept(&parts, JSON)?;
+    let guard = guard(&parts)?;
+    let written = app.service.patch(&caller, &reference, (format, &body), &guard).await?;
+    Ok(written_answer(&app, StatusCode::OK, &written))
 }
 
 /// Delete a cluster.
@@ -180,6 +237,56 @@ pub(super) async fn delete_cluster(
         Some(entry) => answer(&app, StatusCode::ACCEPTED, entry.rendered.clone(), false),
         None => StatusCode::NO_CONTENT.into_response(),
     })
+}
+
+/// The answer to a write.
+fn written_answer(app: &App, status: StatusCode, Written { entry, warnings }: &Written) -> Response {
+    tagged(answer(app, status, with_warnings(&entry.rendered, warnings), false), entry)
+}
+
+/// The answer to a create.
+fn created_answer(app: &App, written: &Written) -> Response {
+    let mut response = written_answer(app, StatusCode::CREATED, written);
+    if let Ok(location) = HeaderValue::try_from(format!("clusters/{}", written.entry.key)) {
+        response.headers_mut().insert(LOCATION, location);
+    }
+    response
+}
+
+/// With the entity tag of the cluster.
+fn tagged(mut response: Response, entry: &Entry) -> Response {
+    if let Ok(tag) = HeaderValue::try_from(entry.etag()) {
+        response.headers_mut().insert(ETAG, tag);
+    }
+    response
+}
+
+/// What the request says must hold. Of an entity tag in `If-Match` only the revision counts, so that a status that ticks
+/// spoils no edit, whatever a proxy did to make the tag weak.
+fn guard(parts: &Parts) -> Result<Guard, ApiError> {
+    let wrong = |detail: &str| Err(ApiError::new(ErrorCode::Malformed, detail));
+    let absent = match tags(parts, &IF_NONE_MATCH) {
+        None => false,
+        Some(tags) if tags == ["*"] => true,
+        Some(_) => return wrong("Of a write `If-None-Match` can only be `*`: create, never replace."),
+    };
+    let Some(tags) = tags(parts, &IF_MATCH) else { return Ok(Guard { revisions: None, absent }) };
+    if tags == ["*"] {
+        return Ok(Guard { revisions: Some(Vec::new()), absent });
+    }
+    let revision = |tag: &String| Some(tag.strip_prefix('"')?.strip_suffix('"')?.split('.').next()?.to_owned());
+    match tags.iter().map(revision).collect::<Option<Vec<_>>>() {
+        Some(revisions) if !revisions.is_empty() => Ok(Guard { revisions: Some(revisions), absent }),
+        _ => wrong("`If-Match` takes entity tags as the header `ETag` gave them, or `*`."),
+    }
+}
+
+/// The entity tags of a conditional header, without the mark of weak ones (RFC 9110, section 8.8.3).
+fn tags(parts: &Parts, name: &HeaderName) -> Option<Vec<String>> {
+    let mut values = parts.headers.get_all(name).iter().peekable();
+    values.peek()?;
+    let tags = values.flat_map(|value| value.to_str().unwrap_or("?").split(','));
+    Some(tags.map(|tag| tag.trim()).map(|tag| tag.strip_prefix("W/").unwrap_or(tag).to_owned()).collect())
 }
 
 /// A rendered cluster with what its writer should know as its last member.

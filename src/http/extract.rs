@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use axum::extract::{FromRequest, FromRequestParts, Request};
 use bytes::Bytes;
+use http::Method;
 use http::header::{ACCEPT, CONTENT_TYPE};
 use http::request::Parts;
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
@@ -55,7 +56,10 @@ impl FromRequest<Arc<App>> for Sent {
         let limit = app.config.max_body_bytes;
         let media_type = request.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
         let essence = media_type.split(';').next().unwrap_or_default().trim();
-        let known = MEDIA_TYPES.iter().find(|(known, _)| essence.eq_ignore_ascii_case(known));
+        // A merge patch has a name of its own (RFC 7396, section 4).
+        let patch = [("application/merge-patch+json", Format::Json)];
+        let patch = patch.iter().filter(|_| request.method() == Method::PATCH);
+        let known = MEDIA_TYPES.iter().chain(patch).find(|(known, _)| essence.eq_ignore_ascii_case(known));
         let Some((_, format)) = known else {
             let detail = match media_type {
                 "" => "The body's media type is missing.".to_owned(),

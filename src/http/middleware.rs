@@ -8,7 +8,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use http::header::{ALLOW, HOST, ORIGIN, UPGRADE};
 use http::uri::Authority;
-use http::{HeaderName, HeaderValue, Method, Uri};
+use http::{HeaderName, HeaderValue, Method, StatusCode, Uri};
 
 use super::error::render;
 use super::{App, action_of, methods_of};
@@ -38,6 +38,11 @@ pub(super) async fn finish(request: Request, next: Next) -> Response {
     let mut response = render(next.run(request).await, &path, &id);
     if let Ok(id) = HeaderValue::try_from(&id) {
         response.headers_mut().insert(REQUEST_ID, id);
+    }
+    if method == Method::PATCH && response.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE {
+        // RFC 5789, section 2.2.
+        let accepted = HeaderValue::from_static("application/merge-patch+json, application/json, application/yaml");
+        response.headers_mut().insert("accept-patch", accepted);
     }
     let status = response.status().as_u16();
     let milliseconds = clock::instant().saturating_duration_since(began).as_millis();

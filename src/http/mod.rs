@@ -84,6 +84,8 @@ pub const ACTIONS: &[(Method, &str, Action)] = &[
     (Method::GET, "/clusters", Action::ListClusters),
     (Method::POST, "/clusters", Action::CreateCluster),
     (Method::GET, "/clusters/{ref}", Action::ReadCluster),
+    (Method::PUT, "/clusters/{ref}", Action::WriteCluster),
+    (Method::PATCH, "/clusters/{ref}", Action::WriteCluster),
     (Method::DELETE, "/clusters/{ref}", Action::DeleteCluster),
     (Method::GET, "/clusters/{ref}/manifest", Action::ReadManifest),
     (Method::GET, "/clusters/{ref}/watch", Action::WatchCluster),
@@ -114,7 +116,12 @@ fn methods_of(path: &str) -> String {
 fn routes() -> OpenApiRouter<Arc<App>> {
     OpenApiRouter::with_openapi(Description::openapi())
         .routes(routes!(clusters::list_clusters, clusters::create_cluster))
-        .routes(routes!(clusters::get_cluster, clusters::delete_cluster))
+        .routes(routes!(
+            clusters::get_cluster,
+            clusters::put_cluster,
+            clusters::patch_cluster,
+            clusters::delete_cluster
+        ))
         .routes(routes!(clusters::get_cluster_manifest))
         .routes(routes!(watch::watch_cluster))
         .routes(routes!(watch::watch_clusters))

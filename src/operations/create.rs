@@ -29,7 +29,11 @@ impl Service {
     /// # Errors
     /// All faults of the body at once; a name that is taken; whatever Kubernetes refuses it for.
     pub async fn create(&self, caller: &Caller, format: Format, bytes: &[u8]) -> Result<Written, ApiError> {
-        let body = Body::read(format, bytes)?;
+        self.create_from(caller, Body::read(format, bytes)?).await
+    }
+
+    /// Creates what a body asks for.
+    pub(super) async fn create_from(&self, caller: &Caller, body: Body) -> Result<Written, ApiError> {
         let mut wanted = if body.is_manifest() { read_manifest(&body)? } else { self.read_document(&body)? };
         let metadata = &mut wanted.object["metadata"];
         let namespace = metadata["namespace"].as_str().unwrap_or(&caller.default_namespace).to_owned();
@@ -43,18 +47,9 @@ impl Service {
         match self.backend.clusters.create(&cluster).await {
             Ok(observed) => Ok(Written { entry: self.cache.wrote(&observed), warnings: wanted.warnings }),
             Err(ManagerError::AlreadyExists) if self.is_deleting(&key).await => Err(ApiError::deleting(&key)),
-            Err(error) => {
-                let mut error = from_manager(error, &key);
-                for fault in &mut error.faults {
-                    fault.message = format!("{}: {}", fault.pointer, fault.message);
-                    fault.pointer = if wanted.is_manifest {
-                        field_pointer(&fault.pointer)
-                    } else {
-                        document_pointer(&fault.pointer, &wanted.object)
-                    };
-                }
-                Err(error)
-            }
+            Err(error) => Err(from_manager(error, &key).placed(|field| {
+                if wanted.is_manifest { field_pointer(field) } else { document_pointer(field, &wanted.object) }
+            })),
         }
     }
 
@@ -86,7 +81,7 @@ fn read_manifest(body: &Body) -> Result<Wanted, ApiError> {
 }
 
 /// A field in Kubernetes' notation (`spec.workerGroupSpecs[0].template`) as a JSON Pointer.
-fn field_pointer(field: &str) -> String {
+pub(super) fn field_pointer(field: &str) -> String {
     let tokens = field.split(['.', '[']).map(|token| token.trim_end_matches(']'));
     tokens.filter(|token| !token.is_empty()).fold(String::new(), |pointer, token| pointer + "/" + token)
 }

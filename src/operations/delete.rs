@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use super::error::from_manager;
-use super::{ApiError, Service};
+use super::{ApiError, ErrorCode, Service};
 use crate::access::{Action, Caller};
 use crate::cache::Entry;
 use crate::manager::{Deletion, ManagerError, Preconditions};
+use crate::ray::lens::view;
 
 impl Service {
     /// Deletes a cluster in the foreground. The answer is the cluster, `DELETING` until nothing of it is left; `None`
@@ -31,6 +32,11 @@ impl Service {
             };
             if observed.metadata.deletion_timestamp.is_some() {
                 return Ok(Some(self.cache.wrote(&observed)));
+            }
+            if view(&observed.raw).document.is_set("deletionProtection") {
+                let detail = format!("The cluster {key} is protected from deletion.");
+                let hint = "Take `deletionProtection` away first.";
+                return Err(ApiError::new(ErrorCode::DeletionProtected, detail).hint(hint));
             }
             let preconditions = Preconditions {
                 uid: Some(observed.uid().to_owned()),

@@ -32,6 +32,20 @@ pub enum ErrorCode {
     Deleting,
     /// The cluster has changed meanwhile.
     Conflict,
+    /// The cluster isn't as `If-Match` says.
+    PreconditionFailed,
+    /// A write that replaces a cluster needs `If-Match`.
+    PreconditionRequired,
+    /// The cluster's owner protects it from deletion.
+    DeletionProtected,
+    /// What Kubernetes holds can't be read, so it can't be changed.
+    Unreadable,
+    /// There are several worker groups of this name.
+    AmbiguousGroup,
+    /// Ray's autoscaler owns the group's replicas.
+    AutoscalerOwnsReplicas,
+    /// The worker group still has nodes, or wants some.
+    GroupInUse,
     /// The namespace is being deleted.
     NamespaceTerminating,
     /// The body is too large.
@@ -150,6 +164,16 @@ impl ApiError {
         let error = Self::new(ErrorCode::AlreadyExists, format!("There is a cluster {key} already."))
             .hint("Choose another name, or delete that cluster first.");
         Self { location: Some(format!("clusters/{key}")), ..error }
+    }
+
+    /// With each fault's field, in Kubernetes' notation, in its words and its place as a pointer.
+    #[must_use]
+    pub(super) fn placed(mut self, place: impl Fn(&str) -> String) -> Self {
+        for fault in &mut self.faults {
+            fault.message = format!("{}: {}", fault.pointer, fault.message);
+            fault.pointer = place(&fault.pointer);
+        }
+        self
     }
 
     /// The path doesn't take the method.

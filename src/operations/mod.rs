@@ -18,10 +18,12 @@ mod error;
 mod read;
 mod ready;
 mod watch;
+mod write;
 
 pub use error::{ApiError, ErrorCode};
 pub use read::{ListQuery, Page, Selection};
 pub use ready::{Check, Readiness};
+pub use write::Guard;
 
 /// A pause before a lost race is run again.
 fn jitter() -> Duration {

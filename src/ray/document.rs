@@ -5,7 +5,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::check::{check, check_nodes};
-use super::fault::Fault;
+use super::fault::{Fault, FaultCode};
 use super::lens::GPU;
 use super::members::{DOCUMENT, Kind, Member};
 use super::schema::{Schema, ray_cluster};
@@ -79,6 +79,20 @@ impl Document {
     pub fn group(&self, name: &str) -> Option<&Map<String, Value>> {
         self.0.get("workerGroups")?.get(name)?.as_object()
     }
+}
+
+/// Members that a patch takes away and that don't exist: nothing else about a null can be wrong.
+#[must_use]
+pub fn unknown_nulls(patch: &Value) -> Vec<Fault> {
+    let mut patch = patch.clone();
+    if let Some(members) = patch.as_object_mut() {
+        members.retain(|name, _| !SERVER_MEMBERS.contains(&name.as_str()));
+    }
+    let mut faults = Vec::new();
+    check(&DOCUMENT, &patch, "", &mut faults);
+    faults
+        .retain(|fault| fault.code == FaultCode::UnknownMember && patch.pointer(&fault.pointer) == Some(&Value::Null));
+    faults
 }
 
 /// The member of this name.

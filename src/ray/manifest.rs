@@ -1,11 +1,11 @@
 //! A whole RayCluster as a body: what users of kubectl have.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::cluster::{API_VERSION, KIND};
 use super::document::tidy_upstream;
 use super::fault::{Fault, FaultCode, Warning, WarningCode, escape};
-use super::lens::{manifest_pointer, view};
+use super::lens::{Edit, Refusal, manifest_pointer, respell_upstream, view};
 use super::name::{is_dropped_key, is_reserved_key};
 use super::schema::ray_cluster;
 
@@ -59,6 +59,74 @@ impl Manifest {
         check_templates(&object, &mut faults);
         check_members(&object, &mut faults);
         (Self { object, warnings }, faults)
+    }
+}
+
+impl Manifest {
+    /// The RayCluster with this one's spec, labels and annotations in place of its own, outside the reserved keys;
+    /// `faults` are those of this manifest as it was read. What Ray's autoscaler owns stays as it is.
+    ///
+    /// # Errors
+    /// Says why it can't be.
+    pub fn replace(mut self, held: &Value, mut faults: Vec<Fault>) -> Result<Edit, Refusal> {
+        let wanted = &mut self.object;
+        for member in ["name", "namespace"] {
+            let (said, there) = (&wanted["metadata"][member], &held["metadata"][member]);
+            if said.is_null() {
+                faults.retain(|fault| fault.pointer != format!("/metadata/{member}"));
+            } else if said != there {
+                let message = format!("`{member}` can't be changed; here it is {there}.");
+                faults.push(Fault::new(format!("/metadata/{member}"), FaultCode::Immutable, message));
+            }
+        }
+        // What is reserved may be sent as it is held.
+        let same =
+            |pointer: &str| wanted.pointer(pointer).is_some() && wanted.pointer(pointer) == held.pointer(pointer);
+        faults.retain(|fault| fault.code != FaultCode::Reserved || !same(&fault.pointer));
+        let standing_faults = Self::read(held.clone()).1;
+        let (standing, new): (Vec<_>, Vec<_>) = faults.into_iter().partition(|fault| standing_faults.contains(fault));
+        if !new.is_empty() {
+            return Err(Refusal::Faults(new));
+        }
+        ray_cluster().apply_defaults(wanted);
+        keep_autoscalers(wanted, held);
+        respell_upstream(Some(ray_cluster()), wanted, held);
+
+        let mut object = held.clone();
+        match wanted.get_mut("spec").map(Value::take) {
+            Some(spec) => object["spec"] = spec,
+            None => drop(object.as_object_mut().map(|members| members.shift_remove("spec"))),
+        }
+        for member in ["labels", "annotations"] {
+            let reserved = held["metadata"][member].as_object().cloned().unwrap_or_default();
+            let users = wanted["metadata"][member].as_object().cloned().unwrap_or_default();
+            let reserved = reserved.into_iter().filter(|(key, _)| is_reserved_key(key));
+            let keys: Map<_, _> = users.into_iter().filter(|(key, _)| !is_reserved_key(key)).chain(reserved).collect();
+            if !keys.is_empty() {
+                object["metadata"][member] = keys.into();
+            } else if let Some(metadata) = object["metadata"].as_object_mut() {
+                metadata.shift_remove(member);
+            }
+        }
+        Ok(Edit { object, standing })
+    }
+}
+
+/// `replicas` and `scaleStrategy` of groups whose numbers Ray's autoscaler sets stay as they are held.
+fn keep_autoscalers(wanted: &mut Value, held: &Value) {
+    if wanted["spec"]["enableInTreeAutoscaling"] != true || held["spec"]["enableInTreeAutoscaling"] != true {
+        return;
+    }
+    for group in wanted["spec"]["workerGroupSpecs"].as_array_mut().into_iter().flatten() {
+        let mut twins = held["spec"]["workerGroupSpecs"].as_array().into_iter().flatten();
+        let Some(twin) = twins.find(|twin| twin["groupName"] == group["groupName"]) else { continue };
+        let Some(group) = group.as_object_mut() else { continue };
+        for member in ["replicas", "scaleStrategy"] {
+            match twin.get(member) {
+                Some(value) => group.insert(member.to_owned(), value.clone()),
+                None => group.shift_remove(member),
+            };
+        }
     }
 }
 

@@ -14,6 +14,7 @@ pub mod members;
 pub mod name;
 pub mod quantity;
 pub mod render;
+pub mod revision;
 pub mod schema;
 pub mod status;
 pub mod version;

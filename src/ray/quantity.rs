@@ -33,6 +33,12 @@ impl Quantity {
         &self.text
     }
 
+    /// Its value in units of 10⁻⁹.
+    #[must_use]
+    pub fn nanos(&self) -> i128 {
+        self.nanos
+    }
+
     /// Whether it is less than nothing.
     #[must_use]
     pub fn is_negative(&self) -> bool {

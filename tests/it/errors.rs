@@ -310,7 +310,7 @@ async fn wrong_methods() -> Outcome {
         (Method::DELETE, "/clusters", &["GET", "HEAD", "POST"][..]),
         (Method::PUT, "/clusters", &["GET", "HEAD", "POST"]),
         (Method::OPTIONS, "/clusters", &["GET", "HEAD", "POST"]),
-        (Method::POST, "/clusters/demo", &["DELETE", "GET", "HEAD"]),
+        (Method::POST, "/clusters/demo", &["DELETE", "GET", "HEAD", "PATCH", "PUT"]),
         (Method::POST, "/clusters/demo/manifest", &["GET", "HEAD"]),
         (Method::POST, "/watch", &["GET", "HEAD"]),
         (Method::DELETE, "/clusters/demo/watch", &["GET", "HEAD"]),

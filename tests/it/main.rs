@@ -14,3 +14,4 @@ mod shutdown;
 mod story;
 mod streams;
 mod support;
+mod writes;

@@ -106,7 +106,9 @@ async fn description_has_every_operation() -> Outcome {
         "get /ready",
         "get /version",
         "get /watch",
+        "patch /clusters/{ref}",
         "post /clusters",
+        "put /clusters/{ref}",
     ];
     assert_eq!(operations.iter().map(String::as_str).collect::<Vec<_>>(), wanted);
     Ok(())

@@ -23,7 +23,7 @@ macro_rules! every {
     };
 }
 
-every! { Probe ReadDocs ListClusters WatchClusters CreateCluster ReadCluster ReadManifest WatchCluster DeleteCluster }
+every! { Probe ReadDocs ListClusters WatchClusters CreateCluster ReadCluster WriteCluster ReadManifest WatchCluster DeleteCluster }
 
 #[test]
 fn every_described_operation_has_an_action() -> Outcome {
@@ -69,7 +69,12 @@ fn changes_are_actions_of_their_own() {
         .filter(|(method, _, _)| *method != Method::GET)
         .map(|(method, path, action)| format!("{method} {path} {action:?}"))
         .collect();
-    let wanted = ["DELETE /clusters/{ref} DeleteCluster", "POST /clusters CreateCluster"];
+    let wanted = [
+        "DELETE /clusters/{ref} DeleteCluster",
+        "PATCH /clusters/{ref} WriteCluster",
+        "POST /clusters CreateCluster",
+        "PUT /clusters/{ref} WriteCluster",
+    ];
     assert_eq!(changing.iter().map(String::as_str).collect::<Vec<_>>(), wanted);
 }
 
@@ -85,8 +90,9 @@ async fn every_action_is_served() -> Outcome {
             assert_eq!(problem["detail"], "There is no cluster x.default.", "{method} {path}");
             continue;
         }
-        // A create without a body is refused for that.
-        let wanted: &[u16] = if *method == Method::POST { &[415] } else { &[200, 307, 308] };
+        // A write without a body is refused for that.
+        let writes = [Method::POST, Method::PUT, Method::PATCH].contains(method);
+        let wanted: &[u16] = if writes { &[415] } else { &[200, 307, 308] };
         assert!(wanted.contains(&status), "{method} {path} ({action:?}) answers {status}");
     }
     Ok(())

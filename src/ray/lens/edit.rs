@@ -40,14 +40,14 @@ pub fn edit(object: &Value, mut wanted: Document, mut faults: Vec<Fault>) -> Res
     let seen = view(object).document;
     keep_identity(&mut wanted, &seen, &mut faults);
     forgive_held_keys(&mut wanted, object, &mut faults);
-    if wanted == seen {
-        return Ok(Edit { object: object.clone(), standing: faults });
-    }
     check_derived(&wanted, &seen, &mut faults);
     let held = seen.faults();
     let (standing, new): (Vec<_>, Vec<_>) = faults.into_iter().partition(|fault| held.contains(fault));
     if !new.is_empty() {
         return Err(Refusal::Faults(new));
+    }
+    if wanted == seen {
+        return Ok(Edit { object: object.clone(), standing });
     }
 
     let mut target = normal(&wanted);
@@ -200,14 +200,12 @@ fn leave_imageless_alone(object: &Value, target: &Document, built: [&mut Value; 
         container.is_some_and(|container| container.get("image").is_none())
     };
     let head = imageless(&object["spec"]["headGroupSpec"]) && !target.0.contains_key("image");
-    let groups = object["spec"]["workerGroupSpecs"].as_array();
-    let groups = groups.into_iter().flatten().filter(|group| imageless(group));
-    let names: Vec<_> = groups.map(|group| &group["groupName"]).collect();
-    let names = names.into_iter().filter(|name| {
-        let wanted = name.as_str().and_then(|name| target.group(name));
-        wanted.is_some_and(|wanted| !wanted.contains_key("image"))
-    });
-    let names: Vec<_> = names.collect();
+    let groups = || object["spec"]["workerGroupSpecs"].as_array().into_iter().flatten();
+    let names: Vec<_> =
+        target.groups().filter(|(_, group)| !group.contains_key("image")).map(|(name, _)| name).collect();
+    // Of several of one name the first is meant.
+    let first = |name: &&&String| groups().find(|group| group["groupName"] == ***name).is_some_and(imageless);
+    let names: Vec<_> = names.iter().filter(first).collect();
     let image = ["template", "spec", "containers", "0"];
     for object in built {
         let Some(spec) = object.get_mut("spec") else { continue };
@@ -215,7 +213,7 @@ fn leave_imageless_alone(object: &Value, target: &Document, built: [&mut Value; 
             container.as_object_mut().map(|container| container.shift_remove("image"));
         }
         for group in spec.get_mut("workerGroupSpecs").and_then(Value::as_array_mut).into_iter().flatten() {
-            if names.contains(&&group["groupName"])
+            if names.iter().any(|name| group["groupName"] == ***name)
                 && let Some(container) = find_mut(group, &image).and_then(Value::as_object_mut)
             {
                 container.shift_remove("image");
@@ -263,7 +261,8 @@ fn respell_value(kind: &Kind, wanted: &mut Value, held: &Value) {
     }
 }
 
-fn respell_upstream(schema: Option<&Schema>, wanted: &mut Value, held: &Value) {
+/// Two spellings of one quantity are no difference: the one that is held stays. `schema` is that of both values.
+pub fn respell_upstream(schema: Option<&Schema>, wanted: &mut Value, held: &Value) {
     match (wanted, held) {
         (Value::Object(wanted), Value::Object(held)) => {
             for (name, wanted) in wanted {

@@ -20,9 +20,9 @@ mod template;
 #[cfg(test)]
 mod tests;
 
-pub use edit::{Edit, Refusal, edit};
+pub use edit::{Edit, Refusal, edit, respell_upstream};
 pub use place::{document_pointer, manifest_pointer};
-pub use template::{GPU, is_same_quantity, ray_entry};
+pub use template::{GPU, canonical_quantity, is_same_quantity, ray_entry};
 
 use template::{Group, build_node, view_node};
 

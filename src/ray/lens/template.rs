@@ -251,6 +251,13 @@ fn quantity_text(value: &Value) -> Option<String> {
     }
 }
 
+/// A quantity by its value, whatever its spelling; anything else as it is.
+#[must_use]
+pub fn canonical_quantity(value: &Value) -> Value {
+    let quantity = quantity_text(value).and_then(|text| Quantity::parse(&text).ok());
+    quantity.map_or_else(|| value.clone(), |quantity| quantity.nanos().to_string().into())
+}
+
 /// Whether two values are spellings of one quantity.
 #[must_use]
 pub fn is_same_quantity(one: &Value, other: &Value) -> bool {

@@ -1,0 +1,291 @@
+//! Change a cluster: put a document (or a whole RayCluster) in its place, or merge a patch into it.
+
+use serde_json::{Map, Value, json};
+
+use super::create::field_pointer;
+use super::error::from_manager;
+use super::{ApiError, ErrorCode, Service, Written};
+use crate::access::{Action, Caller};
+use crate::manager::{ManagerError, Observed};
+use crate::ray::body::{Body, Format};
+use crate::ray::cluster::RayCluster;
+use crate::ray::document::{Document, unknown_nulls};
+use crate::ray::fault::{Fault, FaultCode, Warning, WarningCode};
+use crate::ray::lens::{Edit, Refusal, document_pointer, edit, manifest_pointer, view};
+use crate::ray::manifest::Manifest;
+use crate::ray::name::ClusterKey;
+use crate::ray::revision::revision;
+use crate::ray::version;
+
+/// What must hold for a write to be carried out: `If-Match` and `If-None-Match`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Guard {
+    /// `If-Match`: the cluster must exist and have one of these revisions; an empty list is `*`, any.
+    pub revisions: Option<Vec<String>>,
+    /// `If-None-Match: *`: it must not exist.
+    pub absent: bool,
+}
+
+impl Guard {
+    fn check(&self, held: Option<&Value>) -> Result<(), ApiError> {
+        let failed = |detail: &str| Err(ApiError::new(ErrorCode::PreconditionFailed, detail));
+        match (held, &self.revisions) {
+            (Some(_), _) if self.absent => failed("There is a cluster of this name already."),
+            (None, Some(_)) => failed("There is no cluster of this name."),
+            (Some(held), Some(revisions)) if !revisions.is_empty() && !revisions.contains(&revision(held)) => {
+                failed("The cluster has changed since it was read; read it again.")
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// How a body is to be taken.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    Put,
+    Merge,
+}
+
+impl Service {
+    /// Replaces a cluster by what a document asks for, or creates it; says whether it was created.
+    ///
+    /// # Errors
+    /// A guard that doesn't hold or is missing; all faults of the body at once; what others own.
+    pub async fn put(
+        &self,
+        caller: &Caller,
+        reference: &str,
+        (format, bytes): (Format, &[u8]),
+        guard: &Guard,
+    ) -> Result<(Written, bool), ApiError> {
+        let key = self.resolve(caller, Action::WriteCluster, reference)?;
+        let body = Body::read(format, bytes)?;
+        self.fresh()?;
+        loop {
+            let held = self.held_now(&key).await?;
+            guard.check(held.as_ref().map(|held| &held.raw))?;
+            let Some(held) = held else {
+                let body = named(body, &key)?;
+                return Ok((self.create_from(caller, body).await?, true));
+            };
+            if guard.revisions.is_none() {
+                let detail = format!("There is a cluster {key} already.");
+                let hint = "Send `If-Match` with the ETag that was read (or `*` for whatever is there) to replace it.";
+                return Err(ApiError::new(ErrorCode::PreconditionRequired, detail).hint(hint));
+            }
+            if let Some(written) = self.write(&key, &held, &body, Way::Put).await? {
+                return Ok((written, false));
+            }
+        }
+    }
+
+    /// Merges a patch (RFC 7396) into a cluster's document.
+    ///
+    /// # Errors
+    /// No such cluster; a guard that doesn't hold; all faults at once; what others own.
+    pub async fn patch(
+        &self,
+        caller: &Caller,
+        reference: &str,
+        (format, bytes): (Format, &[u8]),
+        guard: &Guard,
+    ) -> Result<Written, ApiError> {
+        let key = self.resolve(caller, Action::WriteCluster, reference)?;
+        let body = Body::read(format, bytes)?;
+        self.fresh()?;
+        loop {
+            let held = self.held_now(&key).await?;
+            guard.check(held.as_ref().map(|held| &held.raw))?;
+            let held = held.ok_or_else(|| ApiError::no_cluster(&key.to_string()))?;
+            if let Some(written) = self.write(&key, &held, &body, Way::Merge).await? {
+                return Ok(written);
+            }
+        }
+    }
+
+    /// The cluster from a quorum read, if there is one.
+    async fn held_now(&self, key: &ClusterKey) -> Result<Option<Observed<RayCluster>>, ApiError> {
+        let held = match self.backend.clusters.get(&key.namespace, &key.name).await {
+            Ok(held) => held,
+            Err(ManagerError::NotFound) => {
+                if let Some(held) = self.cache.get(key) {
+                    self.cache.gone(key, &held.uid);
+                }
+                return Ok(None);
+            }
+            Err(error) => return Err(from_manager(error, key)),
+        };
+        if held.metadata.deletion_timestamp.is_some() {
+            return Err(ApiError::deleting(key));
+        }
+        if let Err(why) = &held.decoded {
+            let detail = format!("What Kubernetes holds under this name can't be read: {why}.");
+            return Err(ApiError::new(ErrorCode::Unreadable, detail).hint("Mend it with kubectl first."));
+        }
+        Ok(Some(held))
+    }
+
+    /// One attempt: the difference between what is held and what is wanted. `None` where somebody else wrote in between;
+    /// the request's deadline ends such attempts.
+    async fn write(
+        &self,
+        key: &ClusterKey,
+        held: &Observed<RayCluster>,
+        body: &Body,
+        way: Way,
+    ) -> Result<Option<Written>, ApiError> {
+        let is_manifest = way == Way::Put && body.is_manifest();
+        let (Edit { object, standing }, mut warnings) = if is_manifest {
+            wanted_manifest(&held.raw, body)?
+        } else {
+            (wanted_document(&held.raw, body, way)?, Vec::new())
+        };
+        self.check_dropped(held, &object)?;
+        let standing = standing.into_iter();
+        warnings.extend(standing.map(|fault| Warning::new(fault.pointer, WarningCode::StandingFault, fault.message)));
+        for mut warning in version::mismatches(&view(&object).document) {
+            if is_manifest {
+                warning.pointer = manifest_pointer(&warning.pointer, &object);
+            }
+            warnings.push(warning);
+        }
+
+        let difference = difference(&held.raw, &object);
+        if difference.is_empty() {
+            return Ok(Some(Written { entry: self.cache.wrote(held), warnings }));
+        }
+        let patch = Value::Object(difference);
+        match self.backend.clusters.patch(&key.namespace, &key.name, held.resource_version(), &patch).await {
+            Ok(observed) => Ok(Some(Written { entry: self.cache.wrote(&observed), warnings })),
+            Err(ManagerError::Conflict) => {
+                tokio::time::sleep(super::jitter()).await;
+                Ok(None)
+            }
+            Err(error) => {
+                let place =
+                    |field: &str| if is_manifest { field_pointer(field) } else { document_pointer(field, &object) };
+                Err(from_manager(error, key).placed(place))
+            }
+        }
+    }
+
+    /// The operator leaves the pods of a group that vanishes from the spec running for ever, so one that has nodes or
+    /// wants some isn't dropped.
+    fn check_dropped(&self, held: &Observed<RayCluster>, wanted: &Value) -> Result<(), ApiError> {
+        let names = |object: &Value| -> Vec<String> {
+            let groups = object["spec"]["workerGroupSpecs"].as_array().into_iter().flatten();
+            groups.filter_map(|group| group["groupName"].as_str().map(str::to_owned)).collect()
+        };
+        let kept = names(wanted);
+        let nodes = self.cache.nodes(held.uid());
+        for group in held.decoded.iter().flat_map(RayCluster::worker_groups) {
+            let in_use = group.desired_pods() > 0 || nodes.iter().any(|node| node.group == group.group_name);
+            if !kept.contains(&group.group_name) && in_use {
+                let detail = format!("The worker group {} has nodes, or wants some.", group.group_name);
+                let hint = "Set its `replicas`, `minReplicas` and `maxReplicas` to 0 first; once its nodes are gone it can be dropped.";
+                return Err(ApiError::new(ErrorCode::GroupInUse, detail).hint(hint));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The body of a create under a path: its name and namespace are the path's.
+fn named(mut body: Body, key: &ClusterKey) -> Result<Body, ApiError> {
+    let at = if body.is_manifest() { "/metadata" } else { "" };
+    let Some(members) = body.value.pointer_mut(at).and_then(Value::as_object_mut) else { return Ok(body) };
+    for (member, wanted) in [("name", &key.name), ("namespace", &key.namespace)] {
+        match members.get(member) {
+            Some(Value::String(said)) if said != wanted => {
+                let message = format!("`{member}` must be the path's, {wanted}.");
+                return Err(ApiError::faulty(
+                    Fault::new(format!("{at}/{member}"), FaultCode::Immutable, message).into(),
+                ));
+            }
+            Some(Value::Null) | None => drop(members.insert(member.to_owned(), json!(wanted))),
+            Some(_) => {}
+        }
+    }
+    Ok(body)
+}
+
+fn wanted_document(held: &Value, body: &Body, way: Way) -> Result<Edit, ApiError> {
+    let mut faults = Vec::new();
+    let wanted = match way {
+        Way::Put => body.value.clone(),
+        Way::Merge => {
+            faults.extend(unknown_nulls(&body.value));
+            let mut wanted = Value::Object(view(held).document.0);
+            merge(&mut wanted, &body.value);
+            wanted
+        }
+    };
+    let (wanted, found) = Document::read(wanted);
+    faults.extend(found);
+    refused(edit(held, wanted, faults), body)
+}
+
+fn wanted_manifest(held: &Value, body: &Body) -> Result<(Edit, Vec<Warning>), ApiError> {
+    let (manifest, faults) = Manifest::read(body.value.clone());
+    let warnings = manifest.warnings.clone();
+    Ok((refused(manifest.replace(held, faults), body)?, warnings))
+}
+
+fn refused(edit: Result<Edit, Refusal>, body: &Body) -> Result<Edit, ApiError> {
+    let new = match &edit {
+        Err(Refusal::Faults(faults)) => faults.clone(),
+        _ => Vec::new(),
+    };
+    body.judge(new)?;
+    edit.map_err(|refusal| match refusal {
+        Refusal::Faults(faults) => ApiError::faulty(crate::ray::fault::Faults(faults)),
+        Refusal::AmbiguousGroup(name) => {
+            let detail = format!("There are several worker groups called {name}; which one is meant can't be known.");
+            ApiError::new(ErrorCode::AmbiguousGroup, detail).hint("Give each its own name with kubectl first.")
+        }
+        Refusal::AutoscalerOwns(name) => {
+            let detail = format!("Ray's autoscaler sets the replicas of {name}.");
+            let hint = "Change `minReplicas` and `maxReplicas`, or turn the autoscaler off in the same write.";
+            ApiError::new(ErrorCode::AutoscalerOwnsReplicas, detail).hint(hint)
+        }
+    })
+}
+
+/// RFC 7396, section 2.
+fn merge(target: &mut Value, patch: &Value) {
+    let Value::Object(patch) = patch else {
+        target.clone_from(patch);
+        return;
+    };
+    if !target.is_object() {
+        *target = json!({});
+    }
+    let Value::Object(members) = target else { return };
+    for (name, value) in patch {
+        if value.is_null() {
+            members.shift_remove(name);
+        } else {
+            merge(members.entry(name.clone()).or_insert(Value::Null), value);
+        }
+    }
+}
+
+/// The merge patch (RFC 7396) from one object to another.
+fn difference(from: &Value, to: &Value) -> Map<String, Value> {
+    let (Some(from), Some(to)) = (from.as_object(), to.as_object()) else { return Map::new() };
+    let mut patch = Map::new();
+    for name in from.keys().filter(|name| !to.contains_key(*name)) {
+        patch.insert(name.clone(), Value::Null);
+    }
+    for (name, wanted) in to {
+        match from.get(name) {
+            Some(held) if held == wanted => {}
+            Some(held) if held.is_object() && wanted.is_object() => {
+                patch.insert(name.clone(), difference(held, wanted).into());
+            }
+            _ => drop(patch.insert(name.clone(), wanted.clone())),
+        }
+    }
+    patch
+}

@@ -1,0 +1,142 @@
+//! The revision of a cluster: what of it users own, as one short text. A write that it guards isn't spoilt by a status
+//! that ticks, by the operator's rewriting (spellings of quantities, empty members), or by Ray's autoscaler.
+
+use serde_json::{Map, Value};
+use sha2::{Digest as _, Sha256};
+
+use super::lens::{DELETION_PROTECTION, canonical_quantity};
+use super::name::is_reserved_key;
+use super::schema::{Schema, ray_cluster};
+
+/// Members that say nothing when they are empty: the operator adds them.
+const EMPTY: [&str; 5] = ["metadata", "resources", "rayStartParams", "labels", "annotations"];
+
+/// 64 bits over the uid and the canonical form of labels, annotations, spec and deletion protection, in hexadecimal.
+#[must_use]
+pub fn revision(object: &Value) -> String {
+    let metadata = &object["metadata"];
+    let users = |member: &str| {
+        let keys = metadata[member].as_object().into_iter().flatten();
+        let keys = keys.filter(|(key, _)| !is_reserved_key(key) || *key == DELETION_PROTECTION);
+        sorted(keys.map(|(key, value)| (key.clone(), value.clone())))
+    };
+    let autoscaled = object["spec"]["enableInTreeAutoscaling"] == true;
+    let spec = canonical(&object["spec"], ray_cluster().at("spec"), &mut |path, name| {
+        autoscaled && path == "workerGroupSpecs" && matches!(name, "replicas" | "scaleStrategy")
+    });
+    let owned = Value::from(vec![metadata["uid"].clone(), users("labels"), users("annotations"), spec]);
+    digest(owned.to_string().as_bytes())
+}
+
+/// 64 bits over some bytes, in hexadecimal.
+#[must_use]
+pub fn digest(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().take(8).fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
+}
+
+/// Without nulls, empty lists and members that say nothing; keys in order, quantities by value.
+fn canonical(value: &Value, schema: Option<&Schema>, left_out: &mut dyn FnMut(&str, &str) -> bool) -> Value {
+    canonical_at("", value, schema, left_out)
+}
+
+fn canonical_at(
+    parent: &str,
+    value: &Value,
+    schema: Option<&Schema>,
+    left_out: &mut dyn FnMut(&str, &str) -> bool,
+) -> Value {
+    match value {
+        Value::Object(members) => {
+            let mut kept = Map::new();
+            for (name, value) in members {
+                if left_out(parent, name) {
+                    continue;
+                }
+                let value = canonical_at(name, value, schema.and_then(|schema| schema.member(name)), left_out);
+                let empty_object = value.as_object().is_some_and(Map::is_empty) && EMPTY.contains(&name.as_str());
+                let empty_list = value.as_array().is_some_and(Vec::is_empty);
+                if !value.is_null() && !empty_list && !empty_object {
+                    kept.insert(name.clone(), value);
+                }
+            }
+            sorted(kept)
+        }
+        Value::Array(items) => {
+            let schema = schema.and_then(Schema::items);
+            items.iter().map(|item| canonical_at(parent, item, schema, left_out)).collect()
+        }
+        _ if schema.is_some_and(Schema::is_quantity) => canonical_quantity(value),
+        _ => value.clone(),
+    }
+}
+
+fn sorted(members: impl IntoIterator<Item = (String, Value)>) -> Value {
+    let mut members: Vec<_> = members.into_iter().collect();
+    members.sort_by(|a, b| a.0.cmp(&b.0));
+    members.into_iter().collect::<Map<_, _>>().into()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn object() -> Value {
+        json!({
+            "metadata": {"uid": "u", "resourceVersion": "1", "generation": 1, "labels": {"a": "1"}, "annotations": {"b": "2"}},
+            "spec": {"rayVersion": "2.52.0", "headGroupSpec": {"template": {"spec": {"containers": [
+                {"name": "h", "image": "i", "resources": {"limits": {"cpu": "1", "memory": "1Gi"}}},
+            ]}}}, "workerGroupSpecs": [{"groupName": "w", "replicas": 1, "template": {}}]},
+        })
+    }
+
+    fn after(change: impl FnOnce(&mut Value)) -> bool {
+        let mut changed = object();
+        change(&mut changed);
+        revision(&changed) != revision(&object())
+    }
+
+    #[test]
+    fn what_users_own_moves_it() {
+        assert!(after(|object| object["metadata"]["uid"] = json!("v")));
+        assert!(after(|object| object["metadata"]["labels"]["a"] = json!("2")));
+        assert!(after(|object| object["metadata"]["annotations"]["c"] = json!("2")));
+        assert!(after(|object| object["metadata"]["annotations"][DELETION_PROTECTION] = json!("v1")));
+        assert!(after(|object| object["spec"]["workerGroupSpecs"][0]["replicas"] = json!(2)));
+        assert!(after(|object| object["spec"]["suspend"] = json!(false)));
+        assert!(after(|object| object["spec"]["newer"] = json!({})));
+    }
+
+    #[test]
+    fn what_others_write_does_not() {
+        assert!(!after(|object| object["metadata"]["resourceVersion"] = json!("2")));
+        assert!(!after(|object| object["metadata"]["generation"] = json!(2)));
+        assert!(!after(|object| object["metadata"]["finalizers"] = json!(["x/y"])));
+        assert!(!after(|object| object["metadata"]["annotations"]["raygate.dev/other"] = json!("x")));
+        assert!(!after(|object| object["status"] = json!({"state": "ready"})));
+    }
+
+    /// What KubeRay makes of a spec with GCS fault tolerance (its typed update).
+    #[test]
+    fn the_operators_spelling_does_not() {
+        assert!(!after(|object| {
+            let head = &mut object["spec"]["headGroupSpec"];
+            head["rayStartParams"] = json!({});
+            head["template"]["metadata"] = json!({});
+            let container = &mut head["template"]["spec"]["containers"][0];
+            *container = json!({"env": [], "image": "i", "name": "h", "resources": {"limits": {"memory": "1024Mi", "cpu": "1000m"}}});
+            object["spec"]["workerGroupSpecs"][0]["scaleStrategy"] = json!(null);
+        }));
+    }
+
+    #[test]
+    fn the_autoscalers_writes_do_not_while_it_is_on() {
+        let mut scaled = object();
+        scaled["spec"]["enableInTreeAutoscaling"] = json!(true);
+        let before = revision(&scaled);
+        scaled["spec"]["workerGroupSpecs"][0]["replicas"] = json!(5);
+        scaled["spec"]["workerGroupSpecs"][0]["scaleStrategy"] = json!({"workersToDelete": ["x"]});
+        assert_eq!(revision(&scaled), before);
+    }
+}

@@ -1,0 +1,220 @@
+//! Changing a cluster: what is asked for is done, what isn't stays, and nobody's change is lost.
+
+use http::Method;
+use serde_json::{Value, json};
+
+use crate::support::{Answer, Api, Outcome, Raygate, faults};
+
+async fn put(raygate: &Api, path: &str, guard: &[(&str, &str)], body: &Value) -> Outcome<Answer> {
+    raygate.send(Method::PUT, path, guard, body.to_string()).await
+}
+
+async fn patch(raygate: &Api, path: &str, body: &Value) -> Outcome<Answer> {
+    raygate.send(Method::PATCH, path, &[("content-type", "application/merge-patch+json")], body.to_string()).await
+}
+
+fn document() -> Value {
+    json!({
+        "name": "demo", "labels": {"team": "a"}, "head": {"cpu": "1", "memory": "2Gi"},
+        "workerGroups": {"w": {"replicas": 1, "maxReplicas": 5, "cpu": "1", "memory": "1Gi", "env": {"A": "1"}}},
+    })
+}
+
+async fn created(raygate: &Api) -> Outcome<Value> {
+    let answer = raygate.post("/clusters", &document()).await?;
+    assert_eq!(answer.status, 201, "{answer:?}");
+    assert!(!answer.header("etag").is_empty(), "{answer:?}");
+    Ok(answer.json())
+}
+
+#[tokio::test]
+async fn what_was_read_can_be_put_back_and_changes_nothing() -> Outcome {
+    let raygate = Raygate::memory(&[]).await?;
+    created(&raygate).await?;
+    let read = raygate.get("/clusters/demo").await?;
+    let etag = read.header("etag").to_owned();
+    let answer = put(&raygate, "/clusters/demo", &[("if-match", &etag)], &read.json()).await?;
+    assert_eq!(answer.status, 200, "{answer:?}");
+    let manifest = raygate.get("/clusters/demo/manifest").await?.json();
+    assert_eq!(manifest["metadata"]["generation"], 1, "{manifest}");
+
+    let answer = put(&raygate, "/clusters/demo", &[("if-match", "*")], &manifest).await?;
+    assert_eq!(answer.status, 200, "a whole RayCluster too: {answer:?}");
+    assert_eq!(raygate.get("/clusters/demo/manifest").await?.json()["metadata"]["generation"], 1);
+    Ok(())
+}
+
+#[tokio::test]
+async fn replacing_takes_away_what_is_left_out() -> Outcome {
+    let raygate = Raygate::memory(&[]).await?;
+    let before = created(&raygate).await?;
+    let wanted =
+        json!({"rayVersion": before["rayVersion"], "head": {"cpu": "2"}, "workerGroups": {"w": {"replicas": 2}}});
+    let answer = put(&raygate, "/clusters/demo", &[("if-match", "*")], &wanted).await?;
+    assert_eq!(answer.status, 200, "{answer:?}");
+    let after = answer.json();
+    assert_eq!((&after["head"], after.get("labels")), (&json!({"cpu": "2"}), None));
+    assert_eq!(
+        after["workerGroups"],
+        json!({"w": {"replicas": 2, "minReplicas": 0, "maxReplicas": 2_147_483_647, "numOfHosts": 1}})
+    );
+    assert_eq!(raygate.get("/clusters/demo").await?.json()["head"], json!({"cpu": "2"}), "read at once");
+    Ok(())
+}
+
+#[tokio::test]
+async fn guards() -> Outcome {
+    let raygate = Raygate::memory(&[]).await?;
+    put(&raygate, "/clusters/demo", &[("if-match", "*")], &document()).await?.problem(412, "PRECONDITION_FAILED");
+    let answer = put(&raygate, "/clusters/demo", &[("if-none-match", "*")], &document()).await?;
+    assert_eq!((answer.status.as_u16(), answer.header("location")), (201, "clusters/demo.default"));
+    let etag = answer.header("etag").to_owned();
+    put(&raygate, "/clusters/demo", &[], &document()).await?.problem(428, "PRECONDITION_REQUIRED");
+    put(&raygate, "/clusters/demo", &[("if-none-match", "*")], &document()).await?.problem(412, "PRECONDITION_FAILED");
+    put(&raygate, "/clusters/demo", &[("if-none-match", "\"x\"")], &document()).await?.problem(400, "MALFORMED");
+    put(&raygate, "/clusters/demo", &[("if-match", "nonsense")], &document()).await?.problem(400, "MALFORMED");
+
+    let answer = patch(&raygate, "/clusters/demo", &json!({"labels": {"team": "b"}})).await?;
+    assert_eq!(answer.status, 200, "{answer:?}");
+    assert_ne!(answer.header("etag"), etag);
+    put(&raygate, "/clusters/demo", &[("if-match", &etag)], &document()).await?.problem(412, "PRECONDITION_FAILED");
+    let weak = format!("\"stale\", W/{}", answer.header("etag"));
+    assert_eq!(put(&raygate, "/clusters/demo", &[("if-match", &weak)], &answer.json()).await?.status, 200);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_poller_is_told_that_nothing_changed() -> Outcome {
+    let raygate = Raygate::memory(&["--memory-start-milliseconds", "3600000"]).await?;
+    created(&raygate).await?;
+    let etag = crate::support::eventually("the status is still", async || {
+        let first = raygate.get("/clusters/demo").await?.header("etag").to_owned();
+        let again = raygate.get("/clusters/demo").await?.header("etag").to_owned();
+        Ok((first == again).then_some(first))
+    })
+    .await?;
+    let answer = raygate.send(Method::GET, "/clusters/demo", &[("if-none-match", &etag)], "").await?;
+    assert_eq!((answer.status.as_u16(), answer.body.len(), answer.header("etag")), (304, 0, &*etag));
+    let answer = raygate.send(Method::GET, "/clusters/demo", &[("if-none-match", "\"other\"")], "").await?;
+    assert_eq!(answer.status, 200);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_patch_changes_what_it_names() -> Outcome {
+    let raygate = Raygate::memory(&[]).await?;
+    let before = created(&raygate).await?;
+    let answer =
+        patch(&raygate, "/clusters/demo", &json!({"workerGroups": {"w": {"replicas": 3, "env": {"B": "2"}}}})).await?;
+    assert_eq!(answer.status, 200, "{answer:?}");
+    let after = answer.json();
+    let mut wanted = before["workerGroups"].clone();
+    wanted["w"]["replicas"] = json!(3);
+    wanted["w"]["env"] = json!({"A": "1", "B": "2"});
+    assert_eq!(
+        (&after["workerGroups"], &after["head"], &after["labels"]),
+        (&wanted, &before["head"], &before["labels"])
+    );
+    let answer =
+        patch(&raygate, "/clusters/demo", &json!({"labels": null, "workerGroups": {"w": {"env": {"A": null}}}}))
+            .await?;
+    assert_eq!((answer.json().get("labels"), &answer.json()["workerGroups"]["w"]["env"]), (None, &json!({"B": "2"})));
+    for media_type in ["application/json", "application/merge-patch+json"] {
+        let answer = raygate.send(Method::PATCH, "/clusters/demo", &[("content-type", media_type)], "{}").await?;
+        assert_eq!(answer.status, 200, "{answer:?}");
+    }
+    let answer =
+        raygate.send(Method::PATCH, "/clusters/demo", &[("content-type", "application/json-patch+json")], "[]").await?;
+    answer.problem(415, "UNSUPPORTED_MEDIA_TYPE");
+    assert!(answer.header("accept-patch").contains("application/merge-patch+json"), "{answer:?}");
+    patch(&raygate, "/clusters/other", &json!({})).await?.problem(404, "NOT_FOUND");
+    Ok(())
+}
+
+#[tokio::test]
+async fn faults_of_a_write_are_told_together() -> Outcome {
+    let raygate = Raygate::memory(&[]).await?;
+    created(&raygate).await?;
+    for (body, wanted) in [
+        (json!({"nme": null}), ("/nme", "UNKNOWN_MEMBER")),
+        (json!({"workerGroups": {"w": {"replica": null}}}), ("/workerGroups/w/replica", "UNKNOWN_MEMBER")),
+        (json!([]), ("", "WRONG_TYPE")),
+        (
+            json!({"head": {"podTemplate": {"spec": {"nodename": "x"}}}}),
+            ("/head/podTemplate/spec/nodename", "UNKNOWN_MEMBER"),
+        ),
+    ] {
+        let problem = patch(&raygate, "/clusters/demo", &body).await?.problem(400, "MALFORMED");
+        assert_eq!(faults(&problem), [(wanted.0.to_owned(), wanted.1.to_owned())], "{body}");
+    }
+    for (body, wanted) in [
+        (json!({"name": "other"}), ("/name", "IMMUTABLE")),
+        (json!({"namespace": "other"}), ("/namespace", "IMMUTABLE")),
+        (json!({"rayVersion": null}), ("/rayVersion", "REQUIRED")),
+        (json!({"workerGroups": {"w": {"replicas": 9}}}), ("/workerGroups/w/replicas", "OUT_OF_RANGE")),
+        (json!({"labels": {"ray.io/cluster": "x"}}), ("/labels/ray.io~1cluster", "RESERVED")),
+    ] {
+        let problem = patch(&raygate, "/clusters/demo", &body).await?.problem(422, "INVALID");
+        assert_eq!(faults(&problem), [(wanted.0.to_owned(), wanted.1.to_owned())], "{body}");
+    }
+    let manifest = raygate.get("/clusters/demo/manifest").await?.json();
+    assert_eq!(manifest["metadata"]["generation"], 1, "nothing of it was done");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_group_with_nodes_is_not_dropped() -> Outcome {
+    let raygate = Raygate::memory(&[]).await?;
+    created(&raygate).await?;
+    patch(&raygate, "/clusters/demo", &json!({"workerGroups": {"w": null}})).await?.problem(409, "GROUP_IN_USE");
+    let none = json!({"workerGroups": {"w": {"replicas": 0, "minReplicas": 0, "maxReplicas": 0}}});
+    assert_eq!(patch(&raygate, "/clusters/demo", &none).await?.status, 200);
+    crate::support::eventually("its nodes are gone and it can go", async || {
+        let answer = patch(&raygate, "/clusters/demo", &json!({"workerGroups": {"w": null}})).await?;
+        Ok((answer.status == 200).then_some(()))
+    })
+    .await?;
+    assert_eq!(raygate.get("/clusters/demo").await?.json().get("workerGroups"), None);
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_the_autoscaler_owns_is_not_set() -> Outcome {
+    let raygate = Raygate::memory(&[]).await?;
+    created(&raygate).await?;
+    let on = json!({"autoscaling": {"enabled": true}, "workerGroups": {"w": {"replicas": 2}}});
+    assert_eq!(patch(&raygate, "/clusters/demo", &on).await?.status, 200);
+    let set = json!({"workerGroups": {"w": {"replicas": 3}}});
+    patch(&raygate, "/clusters/demo", &set).await?.problem(409, "AUTOSCALER_OWNS_REPLICAS");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_protected_cluster_is_not_deleted() -> Outcome {
+    let raygate = Raygate::memory(&[]).await?;
+    created(&raygate).await?;
+    let answer = patch(&raygate, "/clusters/demo", &json!({"deletionProtection": true})).await?;
+    assert_eq!(answer.json()["deletionProtection"], true);
+    raygate.delete("/clusters/demo").await?.problem(409, "DELETION_PROTECTED");
+    assert_eq!(patch(&raygate, "/clusters/demo", &json!({"deletionProtection": null})).await?.status, 200);
+    assert_eq!(raygate.delete("/clusters/demo").await?.status, 202);
+    Ok(())
+}
+
+#[tokio::test]
+async fn unlike_versions_are_warned_of() -> Outcome {
+    let raygate = Raygate::memory(&[]).await?;
+    let answer = raygate.post("/clusters", &json!({"name": "demo", "image": "rayproject/ray:2.40.0"})).await?;
+    assert_eq!(answer.status, 201, "{answer:?}");
+    let warnings = answer.json()["warnings"].clone();
+    assert_eq!(
+        (&warnings[0]["code"], &warnings[0]["pointer"]),
+        (&json!("VERSION_MISMATCH"), &json!("/image")),
+        "{warnings}"
+    );
+    assert!(warnings[0]["message"].as_str().unwrap_or_default().contains("2.40.0"), "{warnings}");
+    assert_eq!(raygate.get("/clusters/demo").await?.json().get("warnings"), None, "of the write, not of the cluster");
+    let answer = patch(&raygate, "/clusters/demo", &json!({"rayVersion": "2.40.0"})).await?;
+    assert_eq!(answer.json().get("warnings"), None, "{answer:?}");
+    Ok(())
+}
