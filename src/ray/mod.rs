@@ -12,6 +12,7 @@ pub mod render;
 pub mod status;
 pub mod template;
 pub mod values;
+pub mod yaml;
 
 #[cfg(test)]
 mod tests;
