@@ -18,20 +18,23 @@ pub(super) struct Budget {
     pub(super) nodes: usize,
     /// Bytes of keys and scalars copied by aliases.
     pub(super) bytes: usize,
-    /// Bytes of the pointers of keys that are there twice; the first is always told.
-    pub(super) pointers: usize,
+    /// Bytes of faults of keys that are there twice; the first is always told.
+    pub(super) faults: usize,
 }
 
 /// Far more than manifests need, and no more work than a body of the default size without any alias.
-pub(super) const BUDGET: Budget = Budget { nodes: 100_000, bytes: 1 << 20, pointers: 1 << 20 };
+pub(super) const BUDGET: Budget = Budget { nodes: 100_000, bytes: 1 << 20, faults: 1 << 20 };
+
+/// What a fault of a key that is there twice takes at least.
+const FAULT: usize = 100;
 
 /// The longest word that is advised to be quoted.
 const WORD: usize = 64;
 
 pub(super) fn build(document: &Document<'_>, budget: &Budget) -> Result<Yaml, Fault> {
-    let Budget { nodes, bytes, pointers } = *budget;
+    let Budget { nodes, bytes, faults } = *budget;
     let anchors = &document.anchors;
-    let mut build = Build { anchors, copying: None, nodes, bytes, pointers, path: Vec::new(), twice: Vec::new() };
+    let mut build = Build { anchors, copying: None, nodes, bytes, faults, path: Vec::new(), twice: Vec::new() };
     let (value, place) = build.value(&document.root, 0)?;
     Ok(Yaml { value, twice: Faults(build.twice), places: Places(place) })
 }
@@ -42,7 +45,7 @@ struct Build<'n> {
     copying: Option<Mark>,
     nodes: usize,
     bytes: usize,
-    pointers: usize,
+    faults: usize,
     path: Vec<Step>,
     twice: Vec<Fault>,
 }
@@ -188,11 +191,12 @@ impl<'n> Build<'n> {
         if self.copying.is_some() {
             return;
         }
-        let length = self.path.iter().map(|step| if let Step::Member(name) = step { name.len() } else { 1 }).sum();
-        if !self.twice.is_empty() && length > self.pointers {
+        let size = |step: &Step| if let Step::Member(name) = step { name.len() } else { 1 };
+        let length = FAULT + name.len() + self.path.iter().map(size).sum::<usize>();
+        if !self.twice.is_empty() && length > self.faults {
             return;
         }
-        self.pointers = self.pointers.saturating_sub(length);
+        self.faults = self.faults.saturating_sub(length);
         let mut pointer = String::new();
         for step in &self.path {
             // Writing to a string doesn't fail.

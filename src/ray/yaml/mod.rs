@@ -10,6 +10,8 @@ mod scan;
 mod write;
 
 #[cfg(test)]
+mod properties;
+#[cfg(test)]
 mod tests;
 
 use serde_json::Value;

@@ -48,16 +48,12 @@ impl Places {
     /// doesn't read as a string. What isn't in the text stands where the nearest thing around it does.
     pub fn explain(&self, faults: &mut Faults) {
         for fault in &mut faults.0 {
-            let (mut place, mut found) = (&self.0, true);
-            for token in fault.pointer.split('/').skip(1) {
-                match place.child(token) {
-                    Some(child) => place = child,
-                    None => {
-                        found = false;
-                        break;
-                    }
-                }
-            }
+            let mut place = &self.0;
+            let found = fault.pointer.split('/').skip(1).all(|token| {
+                let child = place.child(token);
+                place = child.unwrap_or(place);
+                child.is_some()
+            });
             let Mark { line, column } = place.mark;
             let sentence = fault.message.ends_with('.');
             if sentence {

@@ -141,7 +141,6 @@ fn integer(text: &str) -> Option<Number> {
     let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
     let bytes = unsigned.as_bytes();
     let (base, digits) = match (bytes.first()?, bytes.get(1).map(u8::to_ascii_lowercase)) {
-        (b'0', None) => (10, unsigned),
         (b'0', Some(b'x')) => (16, unsigned.get(2..)?),
         (b'0', Some(b'o')) => (8, unsigned.get(2..)?),
         (b'0', Some(b'b')) => (2, unsigned.get(2..)?),

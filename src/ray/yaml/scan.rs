@@ -55,7 +55,7 @@ struct Open<'a> {
 
 /// The one document that isn't empty, if there is one.
 pub(super) fn scan(text: &str) -> Result<Option<Document<'_>>, Fault> {
-    let mut scan = Scan { text, open: Vec::new(), anchors: HashMap::new(), root: None };
+    let mut reading = Scan { text, open: Vec::new(), anchors: HashMap::new(), root: None };
     let (mut document, mut documents, mut second) = (None, 0, None);
     let mut breaks = Breaks::new(text);
     let mut parser: Parser<'_, StrInput<'_>> = Parser::new_from_str_with_options(text, settings());
@@ -68,14 +68,14 @@ pub(super) fn scan(text: &str) -> Result<Option<Document<'_>>, Fault> {
         if let Event::Scalar(_, ScalarStyle::DoubleQuoted, ..) = event {
             breaks.pass(&span)?;
         }
-        scan.event(event, &span)?;
-        let Some(root) = scan.root.take().filter(|root| !root.is_empty()) else { continue };
+        reading.event(event, &span)?;
+        let Some(root) = reading.root.take().filter(|root| !root.is_empty()) else { continue };
         documents += 1;
         if documents == 2 {
             second = Some(root.mark);
         }
         if documents == 1 {
-            document = Some(Document { root, anchors: std::mem::take(&mut scan.anchors) });
+            document = Some(Document { root, anchors: std::mem::take(&mut reading.anchors) });
         }
     }
     breaks.end()?;
@@ -109,10 +109,11 @@ fn mark_of(line: usize, column: usize) -> Mark {
 fn tag_of(event: &Event<'_>, span: &Span, mark: Mark) -> Result<Tag, Fault> {
     let Some(tag) = event.tag() else { return Ok(Tag::None) };
     let name = tag.to_string().replacen("tag:yaml.org,2002:", "!!", 1);
-    let known = match event {
-        Event::SequenceStart(..) => (name == "!!seq").then_some(Tag::None),
-        Event::MappingStart(..) => (name == "!!map").then_some(Tag::None),
-        _ => Tag::of_scalar(&name),
+    let known = if event.scalar().is_some() {
+        Tag::of_scalar(&name)
+    } else {
+        let own = if matches!(event, Event::MappingStart(..)) { "!!map" } else { "!!seq" };
+        (name == own).then_some(Tag::None)
     };
     let mark = span.tag_start().map_or(mark, |start| mark_of(start.line(), start.col()));
     known.ok_or_else(|| mark.fault(&format!("the tag `{}` isn't taken; write the value without it", short(&name))))
@@ -196,12 +197,10 @@ impl<'a> Scan<'a> {
         if is_behind_colon && value.starts_with([',', ']', '}']) {
             return Err(mark.fault("a colon needs a space or a value behind it"));
         }
-        match event {
-            Event::Scalar(_, ScalarStyle::Plain, ..) if behind.starts_with('?') => {
-                Err(mark.fault("a word in brackets can't begin with `?`; quote it"))
-            }
-            _ => Ok(()),
+        if behind.starts_with('?') && matches!(event, Event::Scalar(_, ScalarStyle::Plain, ..)) {
+            return Err(mark.fault("a word in brackets can't begin with `?`; quote it"));
         }
+        Ok(())
     }
 
     /// A node that is complete goes into what is around it.

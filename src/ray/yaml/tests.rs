@@ -1,12 +1,9 @@
-//! The reader held to kubectl's, the writer to the reader, both to hostile texts.
+//! The reader held to kubectl's, and what both it and the writer do, by example.
 
-use proptest::prelude::*;
-use proptest::test_runner::RngSeed;
-use serde_json::{Map, Number, Value, json};
+use serde_json::{Value, json};
 
 use super::build::Budget;
 use super::*;
-use crate::ray::json;
 
 fn value(text: &str) -> Value {
     read(text.as_bytes()).unwrap_or_else(|faults| panic!("{text:?}: {faults:?}")).value
@@ -218,6 +215,11 @@ fn a_body_is_one_document() {
     assert!(refusal("a: &x 1\n---\nb: *x\n").contains("unknown anchor"), "an anchor is of its document");
 }
 
+/// A line each for the numbers from 1.
+fn lines(end: usize, line: impl Fn(usize) -> String) -> String {
+    (1..end).map(line).collect::<Vec<_>>().join("\n")
+}
+
 #[test]
 fn depth_is_bounded() {
     let nested = |depth: usize| "[".repeat(depth) + &"]".repeat(depth);
@@ -228,7 +230,7 @@ fn depth_is_bounded() {
         |depth: usize| format!("- &x {}\n- {}*x{}\n", nested(100), "[".repeat(depth), "]".repeat(depth));
     assert!(read(through_alias(26).as_bytes()).is_ok());
     // Each brings the one before it: as deep as there are lines, in nodes that hang on each other.
-    let chain: String = (1..20_000).map(|n| format!("- &a{n} [*a{}]\n", n - 1)).collect();
+    let chain = lines(20_000, |n| format!("- &a{n} [*a{}]", n - 1));
     for text in [nested(128), mixed(128), through_alias(27), format!("- &a0 []\n{chain}")] {
         assert!(refusal(&text).contains("nested more than 127 deep"), "{text:.40}");
     }
@@ -242,20 +244,20 @@ fn depth_is_bounded() {
 fn aliases_are_within_a_budget() {
     // Four values and five bytes of keys and scalars come by the alias.
     let text = "x: &x {ab: [c], d: e}\ny: *x\n";
-    let within = |nodes, bytes| read_within(text.as_bytes(), &Budget { nodes, bytes, pointers: 0 });
+    let within = |nodes, bytes| read_within(text.as_bytes(), &Budget { nodes, bytes, faults: 0 });
     let needed = |nodes, bytes| within(nodes, bytes).is_ok();
-    let nodes = (0..).find(|nodes| needed(*nodes, 1000)).unwrap();
+    let nodes = (0..100).find(|nodes| needed(*nodes, 1000)).unwrap();
     assert!((4..=8).contains(&nodes), "{nodes}: a map, a list, two scalars, two keys");
-    assert_eq!((0..).find(|bytes| needed(1000, *bytes)), Some(5));
+    assert_eq!((0..100).find(|bytes| needed(1000, *bytes)), Some(5));
     assert!(within(nodes - 1, 1000).unwrap_err().message.contains("aliases"));
-    let free = read_within(b"x: {ab: [c], d: e}\n", &Budget { nodes: 0, bytes: 0, pointers: 0 });
+    let free = read_within(b"x: {ab: [c], d: e}\n", &Budget { nodes: 0, bytes: 0, faults: 0 });
     assert!(free.is_ok(), "what is written out costs nothing");
 
-    let nine = |name: &str| vec![name; 9].join(",");
-    let laughs: String = (1..12).map(|n| format!("a{n}: &a{n} [{}]\n", nine(&format!("*a{}", n - 1)))).collect();
+    let nine = |name: &str| [name; 9].join(",");
+    let laughs = lines(12, |n| format!("a{n}: &a{n} [{}]", nine(&format!("*a{}", n - 1))));
     let quadratic = format!("a: &a {}\nb: [{}]\n", "x".repeat(100_000), vec!["*a"; 100_000].join(","));
     let merges = format!("x: &x {{a: 1}}\ny:\n- <<: [{}]\n", vec!["*x"; 100_000].join(","));
-    let doubling: String = (1..40).map(|n| format!("a{n}: &a{n} {{<<: *a{}, b: *a{0}}}\n", n - 1)).collect();
+    let doubling = lines(40, |n| format!("a{n}: &a{n} {{<<: *a{}, b: *a{0}}}", n - 1));
     let keys = format!("? &k {}\n: 1\nl:\n{}", "k".repeat(1000), "- {*k : 1}\n".repeat(2000));
     for text in
         [format!("a0: &a0 [{}]\n{laughs}", nine("x")), quadratic, merges, format!("a0: &a0 {{c: 1}}\n{doubling}"), keys]
@@ -267,8 +269,11 @@ fn aliases_are_within_a_budget() {
 #[test]
 fn faults_of_keys_that_are_there_twice_are_bounded() {
     let text = format!("? {}\n: [{}]\n", "k".repeat(100_000), vec!["{a: 1, a: 2}"; 1000].join(","));
-    let twice = read(text.as_bytes()).unwrap().twice.0;
-    assert!((1..50).contains(&twice.len()), "{}", twice.len());
+    for text in [text, "a: 1\n".repeat(100_000)] {
+        let twice = read(text.as_bytes()).unwrap().twice.0;
+        let size: usize = twice.iter().map(|fault| fault.pointer.len() + fault.message.len()).sum();
+        assert!(!twice.is_empty() && size < 2_000_000 && twice.len() < 20_000, "{} of {size} bytes", twice.len());
+    }
 }
 
 #[test]
@@ -353,108 +358,5 @@ fn lines_are_a_block_only_where_that_is_exact() {
     ] {
         assert_eq!(write(&json!(text)), written);
         assert_eq!(value(written), json!(text));
-    }
-}
-
-/// Pieces that YAML takes for something, in one or the other version.
-fn nasty() -> impl Strategy<Value = String> {
-    let piece = prop::sample::select(
-        "y|no|On|null|~|=|<<|0x1F|0o7|07|1_0|1:30|1e3|.5|.inf|-|--|---|...|?|:|: | #|#|,|[|]|{|}|&a|*a|!|!!str|>|'|\"|%|@|`|\\|\\n| |  \
-         |a|b|é|日|😀|\t|\n|\n\n|\r|\u{0}|\u{1b}|\u{7f}|\u{85}|\u{a0}|\u{2028}|\u{2029}|\u{feff}|\u{fffe}|\u{fffd}|2001-01-01|/|+|$|x"
-            .split('|')
-            .chain(["|"])
-            .collect::<Vec<_>>(),
-    );
-    prop_oneof![
-        8 => prop::collection::vec(piece, 0..6).prop_map(|pieces| pieces.concat()),
-        1 => any::<String>(),
-        1 => Just("k".repeat(1100)),
-    ]
-}
-
-fn values() -> impl Strategy<Value = Value> {
-    let float = any::<f64>().prop_filter_map("JSON has it", |float| Number::from_f64(float).map(Value::Number));
-    let leaf = prop_oneof![
-        1 => Just(Value::Null),
-        1 => any::<bool>().prop_map(Value::from),
-        1 => any::<i64>().prop_map(Value::from),
-        1 => any::<u64>().prop_map(Value::from),
-        1 => (-1000_i32..1000).prop_map(|number| Value::from(f64::from(number) / 8.0)),
-        1 => float,
-        6 => nasty().prop_map(Value::from),
-    ];
-    leaf.prop_recursive(4, 24, 5, |inner| {
-        prop_oneof![
-            prop::collection::vec(inner.clone(), 0..5).prop_map(Value::from),
-            prop::collection::vec((nasty(), inner), 0..5)
-                .prop_map(|members| members.into_iter().collect::<Map<_, _>>().into()),
-        ]
-    })
-}
-
-/// Texts that are YAML but for a few changes.
-fn mutated() -> impl Strategy<Value = Vec<u8>> {
-    let rows = include_str!("kubectl.tsv").lines().filter(|line| !line.starts_with('#'));
-    let texts = rows.filter_map(|row| serde_json::from_str::<String>(row.split('\t').next()?).ok());
-    let change = (any::<prop::sample::Index>(), 0_usize..3, nasty());
-    let texts = prop::sample::select(texts.collect::<Vec<_>>());
-    (texts.clone(), texts, prop::collection::vec(change, 1..4)).prop_map(|(one, other, changes)| {
-        let mut bytes = format!("{one}\n{other}").into_bytes();
-        for (at, removed, added) in changes {
-            let at = at.index(bytes.len() + 1);
-            let end = (at + removed).min(bytes.len());
-            bytes.splice(at..end, added.into_bytes());
-        }
-        bytes
-    })
-}
-
-/// A character as JSON escapes it.
-fn escaped(c: char) -> String {
-    c.encode_utf16(&mut [0; 2]).iter().map(|unit| format!("\\u{unit:04x}")).collect()
-}
-
-fn cases(cases: u32) -> ProptestConfig {
-    ProptestConfig { cases, rng_seed: RngSeed::Fixed(7), failure_persistence: None, ..ProptestConfig::default() }
-}
-
-proptest! {
-    #![proptest_config(cases(1500))]
-
-    #[test]
-    fn what_is_written_is_read_back(value in values()) {
-        let text = write(&value);
-        let yaml = read(text.as_bytes()).map_err(|faults| TestCaseError::fail(format!("{text}\n{faults:?}")))?;
-        prop_assert_eq!(yaml.value.to_string(), value.to_string(), "{}", text);
-        prop_assert_eq!(yaml.twice.0, vec![]);
-    }
-
-    #[test]
-    fn json_is_yaml(value in values(), pretty: bool, ascii: bool) {
-        let mut text = if pretty { format!("{value:#}") } else { value.to_string() };
-        if ascii {
-            text = text.chars().map(|c| if c.is_ascii() { c.to_string() } else { escaped(c) }).collect();
-        }
-        // No YAML has these as they are; JSON may have them in a string.
-        let raw = |c| matches!(c, '\u{7f}'..='\u{84}' | '\u{86}'..='\u{9f}' | '\u{fffe}' | '\u{ffff}');
-        text = text.chars().map(|c| if raw(c) { escaped(c) } else { c.to_string() }).collect();
-        prop_assume!(!text.contains(&"k".repeat(1024)));
-        let yaml = read(text.as_bytes()).map_err(|faults| TestCaseError::fail(format!("{text}\n{faults:?}")))?;
-        let (json, twice) = json::read(text.as_bytes()).unwrap();
-        prop_assert_eq!(yaml.value.to_string(), json.to_string());
-        prop_assert_eq!(yaml.twice, twice);
-    }
-
-    #[test]
-    fn no_text_is_too_strange(bytes in prop_oneof![mutated(), prop::collection::vec(any::<u8>(), 0..64), nasty().prop_map(String::into_bytes)]) {
-        match read(&bytes) {
-            Err(faults) => prop_assert_eq!(faults.0.len(), 1),
-            Ok(mut yaml) => {
-                yaml.places.explain(&mut yaml.twice);
-                let text = write(&yaml.value);
-                let again = read(text.as_bytes()).map_err(|faults| TestCaseError::fail(format!("{text}\n{faults:?}")))?;
-                prop_assert_eq!(again.value.to_string(), yaml.value.to_string());
-            }
-        }
     }
 }

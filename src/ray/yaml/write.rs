@@ -1,5 +1,7 @@
 //! JSON to YAML that YAML 1.1 and 1.2 read the same.
 
+use std::fmt::Write as _;
+
 use serde_json::{Number, Value};
 
 /// The longest key that stands before its colon; readers look no further than 1024 characters.
@@ -187,7 +189,8 @@ fn quoted(text: &str) -> String {
             '\r' => out.push_str("\\r"),
             '\t' => out.push_str("\\t"),
             c if is_printable(c) => out.push(c),
-            c => out.push_str(&format!("\\u{:04x}", u32::from(c))),
+            // Writing to a string doesn't fail.
+            c => drop(write!(out, "\\u{:04x}", u32::from(c))),
         }
     }
     out.push('"');
