@@ -211,6 +211,9 @@ fn named(mut body: Body, key: &ClusterKey) -> Result<Body, ApiError> {
 }
 
 fn wanted_document(held: &Value, body: &Body, way: Way) -> Result<Edit, ApiError> {
+    if !body.value.is_object() {
+        body.judge(vec![Fault::wrong_type("", "an object", &body.value)])?;
+    }
     let mut faults = Vec::new();
     let wanted = match way {
         Way::Put => body.value.clone(),

@@ -18,6 +18,7 @@ pub mod revision;
 pub mod schema;
 pub mod status;
 pub mod version;
+pub mod yaml;
 
 #[cfg(test)]
 mod tests;
