@@ -181,6 +181,12 @@ impl Schema {
         self.kind
     }
 
+    /// Whether an object may have members that the schema doesn't know.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.open
+    }
+
     /// Whether it takes an amount, like `500m`: a whole number, or a text with the pattern of a quantity.
     #[must_use]
     pub fn is_quantity(&self) -> bool {
@@ -343,7 +349,8 @@ impl<'a> Walk<'a> {
                 List::Set => Some(entry.clone()),
                 List::Map => entry.as_object().map(|entry| keys_of(schema, items, entry)),
             };
-            if let Some(key) = key {
+            // Of entries without keys it is said that these are missing.
+            if let Some(key) = key.filter(|key| key != &Value::Object(Map::new())) {
                 let text = key.to_string();
                 if seen.contains(&text) {
                     // However many have it: Kubernetes tells of the second.
