@@ -140,13 +140,9 @@ pub(super) fn check(object: &Value, old: Option<&Value>) -> Result<(), ManagerEr
     let blocked = breaches.iter().any(|breach| {
         matches!(breach.what, What::Type(_) | What::Required(_) | What::NotAllowed(_) | What::TooLong(..))
     });
-    for breach in &breaches {
+    for breach in breaches.iter().filter(|breach| !(blocked && matches!(breach.what, What::Rule(..)))) {
         let field = field(&breach.place);
-        let message = match &breach.what {
-            What::Rule(..) if blocked => continue,
-            what => in_words(what, breach.schema, &field),
-        };
-        if let Some(message) = message {
+        if let Some(message) = in_words(&breach.what, breach.schema, &field) {
             faults.add(&field, &message);
         }
     }
