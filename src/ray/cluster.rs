@@ -9,6 +9,7 @@ use indexmap::IndexMap;
 use jiff::Timestamp;
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -20,7 +21,7 @@ pub const KIND: &str = "RayCluster";
 pub const DEFAULT_MAX_REPLICAS: i32 = i32::MAX;
 
 /// A Ray cluster as Kubernetes holds it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RayCluster {
     /// Always `ray.io/v1`; absent in the items of a list.
@@ -30,6 +31,7 @@ pub struct RayCluster {
     #[serde(default = "kind")]
     pub kind: String,
     /// Kubernetes' own metadata.
+    #[schemars(default, schema_with = "metadata")]
     pub metadata: ObjectMeta,
     /// What is wanted. The CRD doesn't require it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -37,6 +39,19 @@ pub struct RayCluster {
     /// What the operator last saw.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<RayClusterStatus>,
+}
+
+/// What a CRD says of metadata.
+fn metadata(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({"type": "object"})
+}
+
+fn any_object(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({"type": "object", "x-kubernetes-preserve-unknown-fields": true})
+}
+
+fn any_objects(generator: &mut SchemaGenerator) -> Schema {
+    json_schema!({"type": "array", "items": any_object(generator)})
 }
 
 fn api_version() -> String {
@@ -48,7 +63,7 @@ fn kind() -> String {
 }
 
 /// `spec` of a [`RayCluster`].
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RayClusterSpec {
     /// Ray's version, e.g. `2.52.0`.
@@ -72,7 +87,7 @@ pub struct RayClusterSpec {
 }
 
 /// `spec.headGroupSpec` of a [`RayCluster`].
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct HeadGroupSpec {
     /// Options of `ray start` on the head.
@@ -80,6 +95,7 @@ pub struct HeadGroupSpec {
     pub ray_start_params: Option<IndexMap<String, String>>,
     /// The head's pod template, kept raw.
     #[serde(default)]
+    #[schemars(schema_with = "any_object")]
     pub template: Value,
     /// Everything else, untouched.
     #[serde(flatten)]
@@ -87,7 +103,7 @@ pub struct HeadGroupSpec {
 }
 
 /// One entry of `spec.workerGroupSpecs` of a [`RayCluster`].
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct WorkerGroupSpec {
     /// The group's name; unique by our rules and the webhook's, not by the CRD's.
@@ -113,6 +129,7 @@ pub struct WorkerGroupSpec {
     pub ray_start_params: Option<IndexMap<String, String>>,
     /// The group's pod template, kept raw.
     #[serde(default)]
+    #[schemars(schema_with = "any_object")]
     pub template: Value,
     /// Everything else, untouched.
     #[serde(flatten)]
@@ -120,17 +137,19 @@ pub struct WorkerGroupSpec {
 }
 
 /// `status` of a [`RayCluster`].
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RayClusterStatus {
     /// Conditions as Kubernetes has them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "any_objects")]
     pub conditions: Option<Vec<Value>>,
     /// Name of a port of the head service → its number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub endpoints: Option<IndexMap<String, String>>,
     /// Names and addresses of the head pod and its service.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "any_object")]
     pub head: Option<Value>,
     /// Everything else, untouched.
     #[serde(flatten)]

@@ -14,6 +14,7 @@ if [ -f "$RUN/pid" ] && alive "$(cat "$RUN/pid")"; then
   echo "already running: pid $(cat "$RUN/pid")"; exit 0
 fi
 [ -n "${NOBUILD:-}" ] || ./build.sh
+operators=$(./operators.sh)
 rm -f "$RUN/kubeconfig"* "$RUN/env" "$RUN/pid"
 : > "$RUN/components.log"; : > "$RUN/out.log"
 # Interrupted while it waits, it takes the program with it.
@@ -29,6 +30,8 @@ for _ in $(seq 1 1800); do
       echo "export RAYGATE_BED_KUBECONFIG='$RUN/kubeconfig'"
       echo "export RAYGATE_BED_CONTROL='${control%% *}'"
       echo "export RAYGATE_BED_KUBECTL='$PWD/bin/kubectl'"
+      echo "export RAYGATE_BED_OPERATOR='${operators%%$'\n'*}'"
+      echo "export RAYGATE_BED_SAMPLES='$(sed 's|$|/config/samples|' <<< "$operators" | paste -sd:)'"
     } > "$RUN/env"
     echo "$ready"; exit 0
   fi

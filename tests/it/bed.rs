@@ -131,11 +131,17 @@ mod contract {
 
 mod crd {
     use crate::contract::Outcome;
-    use crate::crd::{assert_fresh, compiled, upstream};
+    use crate::crd::{assert_conforms, assert_fresh, compiled, upstream};
 
     #[test]
     #[ignore = "needs the control plane that tests/run starts"]
     fn the_compiled_schema_is_that_of_the_operator() -> Outcome {
-        assert_fresh("rayclusters.schema.json", &compiled(upstream()?)?)
+        assert_fresh("rayclusters.schema.json", &compiled(&upstream()?)?)
+    }
+
+    #[test]
+    #[ignore = "needs the control plane that tests/run starts"]
+    fn the_operators_crd_has_all_that_we_read() -> Outcome {
+        assert_conforms(&upstream()?)
     }
 }

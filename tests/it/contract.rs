@@ -44,6 +44,10 @@ macro_rules! promises {
                 absent_object_is_not_found
                 absent_namespace_takes_no_object
                 crd_defaults_appear
+                crd_defaults_appear_deep_inside
+                nulls_count_as_left_out
+                unknown_fields_are_refused
+                invalid_values_are_refused_deep_inside
                 unknown_to_us_is_kept
                 status_is_the_operators
                 invalid_object_is_refused_with_its_cause
@@ -58,6 +62,9 @@ macro_rules! promises {
                 generation_counts_changes_of_the_spec
                 identity_stays
                 invalid_patch_is_refused_with_its_cause
+                unknown_fields_of_a_patch_are_refused
+                undecodable_metadata_is_refused
+                manager_of_a_cluster_stays
             ]
             deletes [
                 deletion_time_comes_first

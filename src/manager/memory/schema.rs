@@ -1,6 +1,5 @@
-//! What the RayCluster CRD and the apiserver's rules for metadata say of an object, as far as raygate reads it: defaults,
-//! required members, types. The CRD knows no minimum for replicas: a negative number can be stored, and the operator then
-//! leaves the cluster alone.
+//! What the RayCluster CRD and the apiserver's rules for metadata say of an object, in the apiserver's words. The CRD knows
+//! no bounds for replicas: a negative number can be stored, and the operator then leaves the cluster alone.
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -9,8 +8,8 @@ use serde_json::{Map, Value, json};
 
 use super::store::{finalizers, is_deleting, text};
 use crate::manager::{Cause, ManagerError};
-use crate::ray::cluster::{DEFAULT_MAX_REPLICAS, RayCluster};
 use crate::ray::name::{is_dns1123_subdomain, is_label_value, is_metadata_key};
+use crate::ray::schema::{Kind, Schema, Step, What, ray_cluster};
 
 /// The members of metadata that only the server writes.
 const SERVERS: [&str; 7] = [
@@ -85,34 +84,50 @@ pub(super) fn prepare_update(new: &mut Value, old: &Value) -> Result<(), Manager
     Ok(())
 }
 
-/// What any write makes of an object before it is judged.
+/// What any write makes of an object before it is judged: metadata has no empty members, and the CRD's defaults are there.
 pub(super) fn normalize(object: &mut Value) {
-    tidy_metadata(object);
-    apply_defaults(object);
+    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.retain(|_, value| value != &json!({}) && value != &json!([]));
+    }
+    ray_cluster().apply_defaults(object);
 }
 
-/// Metadata has no empty members and none that Kubernetes doesn't know.
-fn tidy_metadata(object: &mut Value) {
-    let known = ObjectMeta::deserialize(&object["metadata"]).and_then(serde_json::to_value).unwrap_or_default();
-    let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) else {
-        return;
-    };
-    let is_empty = |value: &Value| value == &json!({}) || value == &json!([]);
-    metadata.retain(|name, value| known.is_null() || (known.get(name).is_some() && !is_empty(value)));
+/// Refuses what the apiserver can't decode: other metadata than Kubernetes', and fields that the schema doesn't have.
+pub(super) fn decode(object: &Value) -> Result<(), ManagerError> {
+    if ObjectMeta::deserialize(&object["metadata"]).is_err() {
+        let message = "what the patch makes of the object can't be decoded".to_owned();
+        return Err(ManagerError::Invalid { message, causes: Vec::new() });
+    }
+    let mut unknown = Vec::new();
+    unknown_fields(Some(ray_cluster()), object, "", &mut unknown);
+    if unknown.is_empty() {
+        return Ok(());
+    }
+    unknown.sort();
+    let words: Vec<String> = unknown.iter().map(|field| format!("unknown field \"{field}\"")).collect();
+    Err(ManagerError::FieldNotSupported(words.join(", ")))
 }
 
-/// Fills in the CRD's defaults: the same as [`RayCluster::apply_crd_defaults`], on the raw object, of which nothing is
-/// lost. An explicit null counts as left out.
-fn apply_defaults(object: &mut Value) {
-    let groups = object.pointer_mut("/spec/workerGroupSpecs").and_then(Value::as_array_mut);
-    for group in groups.into_iter().flatten().filter_map(Value::as_object_mut) {
-        let defaults = [("replicas", 0), ("minReplicas", 0), ("maxReplicas", DEFAULT_MAX_REPLICAS), ("numOfHosts", 1)];
-        for (member, default) in defaults {
-            let value = group.entry(member).or_insert(Value::Null);
-            if value.is_null() {
-                *value = json!(default);
+/// What the apiserver would prune; it doesn't mind there whether a value is of the right type.
+fn unknown_fields(schema: Option<&Schema>, value: &Value, path: &str, found: &mut Vec<String>) {
+    match value {
+        Value::Object(_) if schema.is_some_and(Schema::is_open) => {}
+        Value::Object(members) => {
+            for (name, value) in members {
+                let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+                match schema.and_then(|schema| schema.member(name)) {
+                    Some(member) => unknown_fields(Some(member), value, &path, found),
+                    None => found.push(path),
+                }
             }
         }
+        Value::Array(entries) => {
+            let items = schema.and_then(Schema::items);
+            for (index, entry) in entries.iter().enumerate() {
+                unknown_fields(items, entry, &format!("{path}[{index}]"), found);
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
 }
 
@@ -120,17 +135,62 @@ fn apply_defaults(object: &mut Value) {
 pub(super) fn check(object: &Value, old: Option<&Value>) -> Result<(), ManagerError> {
     let mut faults = Faults::default();
     metadata(&mut faults, &object["metadata"]);
-    if let Some(root) = object.as_object()
-        && let Some(spec) = faults.member(root, "", "spec", Kind::Object).and_then(Value::as_object)
-    {
-        check_spec(&mut faults, spec, old.map_or(&Value::Null, |old| &old["spec"]));
+    let breaches = ray_cluster().breaches(object, old);
+    // A value of another type and the like keep the rules from being looked at.
+    let blocked = breaches.iter().any(|breach| {
+        matches!(breach.what, What::Type(_) | What::Required(_) | What::NotAllowed(_) | What::TooLong(..))
+    });
+    for breach in breaches.iter().filter(|breach| !(blocked && matches!(breach.what, What::Rule(..)))) {
+        let field = field(&breach.place);
+        if let Some(message) = in_words(&breach.what, breach.schema, &field) {
+            faults.add(&field, &message);
+        }
     }
-    if faults.0.is_empty()
-        && let Err(error) = RayCluster::deserialize(object)
-    {
-        faults.add("", &error.to_string());
-    }
+    faults.unchecked = blocked;
     faults.verdict(text(object, "name"))
+}
+
+/// A place in the apiserver's notation.
+fn field(place: &[Step<'_>]) -> String {
+    place.iter().fold(String::new(), |path, step| match step {
+        Step::Member(name) if path.is_empty() => (*name).to_owned(),
+        Step::Member(name) => format!("{path}.{name}"),
+        Step::Index(index) => format!("{path}[{index}]"),
+    })
+}
+
+/// A breach in the apiserver's words; `None` for what it lets pass.
+fn in_words(what: &What<'_>, schema: &Schema, field: &str) -> Option<String> {
+    let wrong_type = |wanted: &str, found: &str| {
+        format!("Invalid value: \"{found}\": {field} in body must be of type {wanted}: \"{found}\"")
+    };
+    Some(match what {
+        What::Type(value) => wrong_type(kind_name(schema.kind()), type_name(value)),
+        // It minds no int32, and has no larger whole numbers than int64.
+        What::Format(number) if number.is_i64() => return None,
+        What::Format(_) => wrong_type(kind_name(schema.kind()), "number"),
+        What::Required(_) => "Required value".to_owned(),
+        What::BelowMinimum(number, minimum) => {
+            format!("Invalid value: {number}: {field} in body should be greater than or equal to {minimum}")
+        }
+        What::NotAllowed(text) => {
+            let allowed: Vec<String> = schema.allowed().iter().map(|value| format!("\"{value}\"")).collect();
+            format!("Unsupported value: \"{text}\": supported values: {}", allowed.join(", "))
+        }
+        What::Pattern(text) => {
+            let pattern = schema.pattern().unwrap_or_default();
+            format!("Invalid value: \"{text}\": {field} in body should match '{pattern}'")
+        }
+        What::NoTime(text) => wrong_type("date-time", text),
+        What::TooShort(text, least) => {
+            format!("Invalid value: \"{text}\": {field} in body should be at least {least} chars long")
+        }
+        What::TooLong(_, most) => format!("Too long: may not be more than {most} bytes"),
+        What::Duplicate(key) => format!("Duplicate value: {key}"),
+        What::Rule(rule, value) => format!("Invalid value: {value}: {}", rule.message),
+        // Found while decoding.
+        What::Unknown(_) => return None,
+    })
 }
 
 fn metadata(faults: &mut Faults, metadata: &Value) {
@@ -141,9 +201,6 @@ fn metadata(faults: &mut Faults, metadata: &Value) {
             &format!("Invalid value: \"{name}\": a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.'"),
         ),
         Some(_) => {}
-    }
-    if let Err(error) = ObjectMeta::deserialize(metadata) {
-        return faults.add("metadata", &error.to_string());
     }
     for (key, value) in metadata["labels"].as_object().into_iter().flatten() {
         if !is_metadata_key(key) {
@@ -160,131 +217,36 @@ fn metadata(faults: &mut Faults, metadata: &Value) {
     }
 }
 
-fn check_spec(faults: &mut Faults, spec: &Map<String, Value>, old: &Value) {
-    faults.member(spec, "spec", "rayVersion", Kind::String);
-    faults.member(spec, "spec", "suspend", Kind::Boolean);
-    faults.member(spec, "spec", "enableInTreeAutoscaling", Kind::Boolean);
-    if let Some(manager) = faults.member(spec, "spec", "managedBy", Kind::String) {
-        if !old["managedBy"].is_null() && old["managedBy"] != *manager {
-            faults.add("spec.managedBy", "Invalid value: the managedBy field is immutable");
-        }
-        if manager != "ray.io/kuberay-operator" && manager != "kueue.x-k8s.io/multikueue" {
-            let message = "Invalid value: the managedBy field value must be either 'ray.io/kuberay-operator' or 'kueue.x-k8s.io/multikueue'";
-            faults.add("spec.managedBy", message);
-        }
-    }
-    if let Some(head) = faults.required(spec, "spec", "headGroupSpec", Kind::Object).and_then(Value::as_object) {
-        check_group(faults, head, "spec.headGroupSpec");
-    }
-    let groups = faults.member(spec, "spec", "workerGroupSpecs", Kind::Array).and_then(Value::as_array);
-    for (index, group) in groups.into_iter().flatten().enumerate() {
-        let path = format!("spec.workerGroupSpecs[{index}]");
-        let Some(group) = faults.typed(group, &path, Kind::Object).and_then(Value::as_object) else {
-            continue;
-        };
-        faults.required(group, &path, "groupName", Kind::String);
-        for member in ["replicas", "minReplicas", "maxReplicas", "numOfHosts"] {
-            faults.member(group, &path, member, Kind::Integer);
-        }
-        faults.member(group, &path, "suspend", Kind::Boolean);
-        check_group(faults, group, &path);
-    }
-}
-
-fn check_group(faults: &mut Faults, group: &Map<String, Value>, path: &str) {
-    let parameters = faults.member(group, path, "rayStartParams", Kind::Object).and_then(Value::as_object);
-    for (name, value) in parameters.into_iter().flatten() {
-        faults.typed(value, &format!("{path}.rayStartParams.{name}"), Kind::String);
-    }
-    let template = faults.required(group, path, "template", Kind::Object).and_then(Value::as_object);
-    let path = format!("{path}.template");
-    let spec = template.and_then(|template| faults.member(template, &path, "spec", Kind::Object));
-    let Some(spec) = spec.and_then(Value::as_object) else {
-        return;
-    };
-    let path = format!("{path}.spec");
-    let containers = faults.required(spec, &path, "containers", Kind::Array).and_then(Value::as_array);
-    for (index, container) in containers.into_iter().flatten().enumerate() {
-        let path = format!("{path}.containers[{index}]");
-        if let Some(container) = faults.typed(container, &path, Kind::Object).and_then(Value::as_object) {
-            faults.required(container, &path, "name", Kind::String);
-        }
-    }
-}
-
-#[derive(Clone, Copy)]
-enum Kind {
-    Boolean,
-    Integer,
-    String,
-    Array,
-    Object,
-}
-
-impl Kind {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Boolean => "boolean",
-            Self::Integer => "integer",
-            Self::String => "string",
-            Self::Array => "array",
-            Self::Object => "object",
-        }
-    }
-
-    fn is_of(self, value: &Value) -> bool {
-        match self {
-            Self::Boolean => value.is_boolean(),
-            Self::Integer => value.as_i64().is_some_and(|number| i32::try_from(number).is_ok()),
-            Self::String => value.is_string(),
-            Self::Array => value.is_array(),
-            Self::Object => value.is_object(),
-        }
+fn kind_name(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Boolean => "boolean",
+        Kind::Integer => "integer",
+        Kind::String => "string",
+        Kind::Array => "array",
+        Kind::Object => "object",
+        Kind::IntOrString => "integer,string",
     }
 }
 
 /// What is wrong with an object, in the apiserver's words.
 #[derive(Default)]
-struct Faults(Vec<Cause>);
+struct Faults {
+    causes: Vec<Cause>,
+    /// Whether the rules weren't looked at.
+    unchecked: bool,
+}
 
 impl Faults {
     fn add(&mut self, field: &str, message: &str) {
-        self.0.push(Cause { field: field.to_owned(), message: message.to_owned() });
-    }
-
-    fn required<'a>(
-        &mut self,
-        object: &'a Map<String, Value>,
-        path: &str,
-        name: &str,
-        kind: Kind,
-    ) -> Option<&'a Value> {
-        if !object.contains_key(name) {
-            self.add(&format!("{path}.{name}"), "Required value");
-        }
-        self.member(object, path, name, kind)
-    }
-
-    /// The member, if it is there and of this kind.
-    fn member<'a>(&mut self, object: &'a Map<String, Value>, path: &str, name: &str, kind: Kind) -> Option<&'a Value> {
-        let field = if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
-        self.typed(object.get(name)?, &field, kind)
-    }
-
-    fn typed<'a>(&mut self, value: &'a Value, field: &str, kind: Kind) -> Option<&'a Value> {
-        if kind.is_of(value) {
-            return Some(value);
-        }
-        let number = matches!(kind, Kind::Integer) && (value.is_i64() || value.is_u64());
-        let wanted = if number { "int32" } else { kind.name() };
-        let found = if number { value.to_string() } else { type_name(value).to_owned() };
-        let message = format!("Invalid value: \"{found}\": {field} in body must be of type {wanted}: \"{found}\"");
-        self.add(field, &message);
-        None
+        self.causes.push(Cause { field: field.to_owned(), message: message.to_owned() });
     }
 
     fn verdict(self, name: &str) -> Result<(), ManagerError> {
-        let words: Vec<String> = self.0.iter().map(|cause| format!("{}: {}", cause.field, cause.message)).collect();
+        let mut words: Vec<String> =
+            self.causes.iter().map(|cause| format!("{}: {}", cause.field, cause.message)).collect();
+        if self.unchecked {
+            words.push("<nil>: Invalid value: null: some validation rules were not checked because the object was invalid; correct the existing errors to complete validation".to_owned());
+        }
         let words = match words.as_slice() {
             [] => return Ok(()),
             [one] => one.clone(),
@@ -292,7 +254,7 @@ impl Faults {
         };
         Err(ManagerError::Invalid {
             message: format!("RayCluster.ray.io \"{name}\" is invalid: {words}"),
-            causes: self.0,
+            causes: self.causes,
         })
     }
 }

@@ -73,6 +73,7 @@ impl Store {
     }
 
     pub(super) fn create(&self, mut object: Value) -> Result<Arc<Value>, ManagerError> {
+        schema::decode(&object)?;
         let key = key(text(&object, "namespace"), text(&object, "name"));
         if !self.namespaces.contains(&key.0) {
             return Err(ManagerError::NamespaceNotFound(key.0));
@@ -103,11 +104,12 @@ impl Store {
         let key = key(namespace, name);
         self.write(|state| {
             let old = state.clusters.get(&key).ok_or(ManagerError::NotFound)?;
+            let mut new = Value::clone(&old);
+            merge(&mut new, patch);
+            schema::decode(&new)?;
             if text(&old, "resourceVersion") != resource_version {
                 return Err(ManagerError::Conflict);
             }
-            let mut new = Value::clone(&old);
-            merge(&mut new, patch);
             schema::prepare_update(&mut new, &old)?;
             schema::normalize(&mut new);
             schema::check(&new, Some(&old))?;

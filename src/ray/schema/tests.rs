@@ -1,8 +1,13 @@
 //! What the schema says, each from the outside: a value in, what is wrong with it out.
 
+use std::collections::BTreeSet;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{FieldsV1, ManagedFieldsEntry, ObjectMeta, OwnerReference, Time};
+use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::ray_cluster;
+use super::read::compiled;
+use super::{Kind, MOST, Schema, ray_cluster};
 use crate::ray::fault::{Fault, FaultCode};
 
 /// A cluster with something of everything: two groups, ports, an environment, a volume.
@@ -63,11 +68,347 @@ fn a_valid_cluster_has_no_fault() {
     assert_eq!(faults(&json!({"metadata": {"name": "bare"}})), [], "nothing is required but names");
 }
 
+fn told(faults: &[Fault]) -> Vec<(&str, FaultCode, &str)> {
+    faults.iter().map(|fault| (fault.pointer.as_str(), fault.code, fault.message.as_str())).collect()
+}
+
 #[test]
-fn a_fault_is_placed_and_worded() {
-    let found = planted(&format!("{CONTAINER}/imge"), json!("x"));
-    assert_eq!((found[0].pointer.as_str(), found[0].code), (&*format!("{CONTAINER}/imge"), FaultCode::UnknownMember));
-    assert!(found[0].message.contains("Did you mean `image`?"), "{}", found[0].message);
-    assert!(found[0].allowed.iter().any(|name| name == "livenessProbe"));
-    assert_eq!(found.len(), 1);
+fn unknown_members_are_found_at_any_depth() {
+    let cases = [
+        ("/foo", "/foo", None),
+        ("/metadata/labelz", "/metadata/labelz", Some("labels")),
+        ("/spec/headGroupspec", "/spec/headGroupspec", Some("headGroupSpec")),
+        ("/spec/workerGroupSpecs/1/replica", "/spec/workerGroupSpecs/1/replica", Some("replicas")),
+        (
+            "/spec/headGroupSpec/template/metadata/labelz",
+            "/spec/headGroupSpec/template/metadata/labelz",
+            Some("labels"),
+        ),
+    ];
+    for (place, pointer, meant) in cases {
+        let found = planted(place, Value::Null);
+        assert_eq!((found.len(), found[0].pointer.as_str(), found[0].code), (1, pointer, FaultCode::UnknownMember));
+        let nearest = meant.map(|meant| format!("Did you mean `{meant}`?"));
+        assert!(nearest.is_none_or(|nearest| found[0].message.ends_with(&nearest)), "{}", found[0].message);
+    }
+    let found = planted(&format!("{CONTAINER}/env/0/valu"), json!("x"));
+    assert_eq!(found[0].pointer, format!("{CONTAINER}/env/0/valu"));
+    assert_eq!(found[0].allowed, ["name", "value", "valueFrom"]);
+}
+
+#[test]
+fn values_of_another_type_are_worded() {
+    let cases = [
+        (format!("{CONTAINER}/image"), json!(5), "This takes a string, not a whole number."),
+        (format!("{CONTAINER}/env"), json!({}), "This takes a list, not an object."),
+        (format!("{CONTAINER}/env/0"), json!(null), "This takes an object, not null."),
+        (format!("{CONTAINER}/stdin"), json!("yes"), "This takes true or false, not a string."),
+        (
+            format!("{CONTAINER}/ports/0/containerPort"),
+            json!(1.5),
+            "This takes a whole number, not a number with a fraction.",
+        ),
+        (
+            format!("{CONTAINER}/resources/limits/cpu"),
+            json!(0.5),
+            "This takes a whole number or a string, not a number with a fraction.",
+        ),
+        (
+            format!("{CONTAINER}/livenessProbe/httpGet/port"),
+            json!([]),
+            "This takes a whole number or a string, not a list.",
+        ),
+        ("/metadata/labels/team".to_owned(), json!(-1), "This takes a string, not a negative whole number."),
+        ("/spec".to_owned(), json!(true), "This takes an object, not true or false."),
+    ];
+    for (place, value, message) in cases {
+        assert_eq!(told(&planted(&place, value)), [(place.as_str(), FaultCode::WrongType, message)]);
+    }
+}
+
+#[test]
+fn values_out_of_bounds_are_told() {
+    use FaultCode::{InvalidQuantity, InvalidValue, OutOfRange, Required};
+    let group = "/spec/workerGroupSpecs/0";
+    let condition = |member: &str, value: Value| {
+        let mut condition = json!({
+            "type": "Ready", "status": "True", "reason": "Ok", "message": "", "lastTransitionTime": "2026-01-31T12:00:00Z",
+        });
+        condition[member] = value;
+        (
+            "/spec/headGroupSpec/headService".to_owned(),
+            json!({"status": {"conditions": [condition]}}),
+            member.to_owned(),
+        )
+    };
+    let cases = [
+        (format!("{group}/template"), Value::Null, Required),
+        (format!("{group}/groupName"), Value::Null, Required),
+        (format!("{CONTAINER}/resources/limits/cpu"), json!("much"), InvalidQuantity),
+        (format!("{CONTAINER}/resources/limits/cpu"), json!(""), InvalidQuantity),
+        (format!("{CONTAINER}/env/1/name"), json!("A"), InvalidValue),
+        (format!("{group}/replicas"), json!(i64::from(i32::MAX) + 1), OutOfRange),
+        (format!("{group}/template/spec/activeDeadlineSeconds"), json!(u64::MAX), OutOfRange),
+        ("/spec/autoscalerOptions/upscalingMode".to_owned(), json!("Fast"), InvalidValue),
+        ("/spec/managedBy".to_owned(), json!("me"), InvalidValue),
+    ];
+    for (place, value, code) in cases {
+        let found = planted(&place, value);
+        // A duplicate is the whole entry's.
+        let place = place.strip_suffix("/1/name").map_or(place.clone(), |list| format!("{list}/1"));
+        assert_eq!(found.iter().map(|fault| (&fault.pointer, fault.code)).collect::<Vec<_>>(), [(&place, code)]);
+    }
+    let conditions = [
+        (condition("status", json!("Maybe")), InvalidValue),
+        (condition("type", json!("no type")), InvalidValue),
+        (condition("reason", json!("x".repeat(1025))), OutOfRange),
+        (condition("message", json!("½".repeat(32769))), OutOfRange),
+        (condition("observedGeneration", json!(-1)), OutOfRange),
+        (condition("lastTransitionTime", json!("yesterday")), InvalidValue),
+    ];
+    for ((place, value, member), code) in conditions {
+        let found = planted(&place, value);
+        let place = format!("{place}/status/conditions/0/{member}");
+        assert_eq!(found.iter().map(|fault| (&fault.pointer, fault.code)).collect::<Vec<_>>(), [(&place, code)]);
+    }
+    let (place, value, _) = condition("message", json!("½".repeat(32768)));
+    assert_eq!(planted(&place, value), [], "characters count, not bytes");
+    let mode = planted("/spec/autoscalerOptions/upscalingMode", json!("Fast"));
+    assert_eq!(mode[0].allowed, ["Default", "Aggressive", "Conservative"]);
+    let manager = planted("/spec/managedBy", json!("me"));
+    assert_eq!(manager[0].allowed, ["ray.io/kuberay-operator", "kueue.x-k8s.io/multikueue"]);
+}
+
+#[test]
+fn entries_are_told_apart_with_their_defaults() {
+    let ports = format!("{CONTAINER}/ports");
+    let twice =
+        json!([{"containerPort": 1}, {"containerPort": 1, "protocol": "TCP"}, {"containerPort": 1, "protocol": null}]);
+    let found = planted(&ports, twice);
+    assert_eq!(found.iter().map(|fault| &fault.pointer).collect::<Vec<_>>(), [&format!("{ports}/1")], "told once");
+    assert!(found[0].message.starts_with("Duplicate value: "), "{}", found[0].message);
+    assert_eq!(planted(&ports, json!([{"containerPort": 1}, {"containerPort": 1, "protocol": "UDP"}])), []);
+    assert_eq!(planted(&format!("{CONTAINER}/args"), json!(["a", "a"])), [], "a plain list minds no repetition");
+}
+
+#[test]
+fn nulls_count_as_left_out() {
+    for place in ["/spec/rayVersion", "/spec/workerGroupSpecs", "/spec/workerGroupSpecs/0/replicas", "/metadata/labels"]
+    {
+        assert_eq!(planted(place, Value::Null), [], "{place}");
+    }
+    assert_eq!(planted(&format!("{CONTAINER}/ports/0/protocol"), Value::Null), []);
+}
+
+#[test]
+fn faults_come_together_and_have_a_bound() {
+    let mut value = sample();
+    value["spec"]["foo"] = json!(1);
+    plant(&mut value, &format!("{CONTAINER}/image"), json!(5));
+    value["spec"]["headGroupSpec"]["template"]["spec"]["containers"] = Value::Null;
+    let mut found: Vec<_> = faults(&value).into_iter().map(|fault| fault.pointer).collect();
+    found.sort();
+    let image = format!("{CONTAINER}/image");
+    assert_eq!(found, ["/spec/foo", "/spec/headGroupSpec/template/spec/containers", &image]);
+
+    let many: Vec<Value> = (0..MOST * 2).map(Value::from).collect();
+    assert_eq!(planted(&format!("{CONTAINER}/args"), json!(many)).len(), MOST);
+}
+
+#[test]
+fn a_fault_stands_under_the_place_it_is_asked_for() {
+    let mut found = Vec::new();
+    let template = ray_cluster().at("spec.headGroupSpec.template").unwrap();
+    template.check(&json!({"metadata": {"labels": {"a/b": 1}}}), "/head/template", &mut found);
+    assert_eq!(found[0].pointer, "/head/template/metadata/labels/a~1b");
+}
+
+#[test]
+fn places_are_found_by_their_path() {
+    let root = ray_cluster();
+    let kind = |path: &str| root.at(path).map(Schema::kind);
+    assert_eq!(kind(""), Some(Kind::Object));
+    assert_eq!(kind("spec.workerGroupSpecs"), Some(Kind::Array));
+    assert_eq!(kind("spec.workerGroupSpecs[].template.spec.containers[].ports[].containerPort"), Some(Kind::Integer));
+    assert_eq!(kind("metadata.labels{}"), Some(Kind::String));
+    assert_eq!(kind("spec.headGroupSpec.rayStartParams{}"), Some(Kind::String));
+    assert_eq!(kind("metadata.generation"), Some(Kind::Integer));
+    for path in
+        ["foo", "spec[]", "spec{}", "spec.workerGroupSpecs.template", "metadata.labels.team", "spec.rayVersion.x"]
+    {
+        assert_eq!(kind(path), None, "{path}");
+    }
+    let container = root.at("spec.headGroupSpec.template.spec.containers[]").unwrap();
+    assert!(container.at("resources.limits{}").unwrap().is_quantity());
+    assert!(!container.at("livenessProbe.httpGet.port").unwrap().is_quantity(), "a port has no unit");
+    assert_eq!(container.at("env").unwrap().list_keys(), ["name"]);
+    assert_eq!(container.at("ports").unwrap().list_keys(), ["containerPort", "protocol"]);
+    assert!(container.members().any(|name| name == "imagePullPolicy"));
+    assert_eq!(root.at("metadata.labels").unwrap().member("any").map(Schema::kind), Some(Kind::String));
+}
+
+#[test]
+fn metadata_is_what_kubernetes_has() {
+    let owner = OwnerReference {
+        api_version: "v1".into(),
+        block_owner_deletion: Some(true),
+        controller: Some(true),
+        kind: "Pod".into(),
+        name: "a".into(),
+        uid: "b".into(),
+    };
+    let time: Time = serde_json::from_value(json!("2026-01-31T12:00:00Z")).unwrap();
+    let managed = ManagedFieldsEntry {
+        api_version: Some("v1".into()),
+        fields_type: Some("FieldsV1".into()),
+        fields_v1: Some(FieldsV1(json!({"f:spec": {".": {}}}))),
+        manager: Some("a".into()),
+        operation: Some("Update".into()),
+        subresource: Some("status".into()),
+        time: Some(time.clone()),
+    };
+    // With every member that there is: another one in a later version of Kubernetes is an error here.
+    let metadata = ObjectMeta {
+        annotations: Some([("a".into(), "b".into())].into()),
+        creation_timestamp: Some(time.clone()),
+        deletion_grace_period_seconds: Some(1),
+        deletion_timestamp: Some(time),
+        finalizers: Some(vec!["a/b".into()]),
+        generate_name: Some("a".into()),
+        generation: Some(1),
+        labels: Some([("a".into(), "b".into())].into()),
+        managed_fields: Some(vec![managed]),
+        name: Some("a".into()),
+        namespace: Some("a".into()),
+        owner_references: Some(vec![owner]),
+        resource_version: Some("1".into()),
+        self_link: Some("a".into()),
+        uid: Some("a".into()),
+    };
+    let metadata = serde_json::to_value(metadata).unwrap();
+    assert_eq!(faults(&json!({"metadata": metadata})), []);
+    let schema = ray_cluster().at("metadata").unwrap();
+    let same = |schema: &Schema, value: &Value| {
+        let members: BTreeSet<&str> = value.as_object().unwrap().keys().map(String::as_str).collect();
+        assert_eq!(schema.members().collect::<BTreeSet<_>>(), members);
+    };
+    same(schema, &metadata);
+    same(schema.at("ownerReferences[]").unwrap(), &metadata["ownerReferences"][0]);
+    same(schema.at("managedFields[]").unwrap(), &metadata["managedFields"][0]);
+    assert_eq!(schema.at("managedFields[].fieldsV1").map(Schema::is_open), Some(true));
+}
+
+#[test]
+fn defaults_are_filled_in_where_objects_are() {
+    let mut value = json!({
+        "metadata": {"name": "demo", "labels": null},
+        "spec": {
+            "rayVersion": null,
+            "headGroupSpec": {"template": {"spec": {"nodeSelector": {"a": null, "b": "c"}, "containers": [
+                {"name": "ray", "ports": [{"containerPort": 1, "protocol": null}], "command": [null], "odd": null},
+            ]}}},
+            "workerGroupSpecs": [{"groupName": "a", "replicas": null, "maxReplicas": 5}, "odd", null],
+        },
+        "status": {"lastUpdateTime": null, "state": null},
+    });
+    ray_cluster().apply_defaults(&mut value);
+    let wanted = json!({
+        "metadata": {"name": "demo"},
+        "spec": {
+            "headGroupSpec": {"template": {"spec": {"nodeSelector": {"b": "c"}, "containers": [
+                {"name": "ray", "ports": [{"containerPort": 1, "protocol": "TCP"}], "command": [null], "odd": null},
+            ]}}},
+            "workerGroupSpecs": [
+                {"groupName": "a", "replicas": 0, "maxReplicas": 5, "minReplicas": 0, "numOfHosts": 1}, "odd", null,
+            ],
+        },
+        "status": {"lastUpdateTime": null},
+    });
+    assert_eq!(value, wanted);
+    let once = value.clone();
+    ray_cluster().apply_defaults(&mut value);
+    assert_eq!(value, once);
+}
+
+#[test]
+fn what_the_reader_does_not_know_is_an_error() {
+    let read = |place: Value| compiled(&json!([{"type": "string"}, place]).to_string());
+    assert!(read(json!({"type": "object", "properties": {"a": 0}})).is_ok());
+    let unreadable = [
+        json!({"type": "string", "maxItems": 1}),
+        json!({"type": "string", "format": "ipv4"}),
+        json!({"type": "number"}),
+        json!({"x-kubernetes-int-or-string": true, "type": "string"}),
+        json!({"type": "string", "anyOf": [{"type": "integer"}, {"type": "string"}]}),
+        json!({"x-kubernetes-int-or-string": true, "anyOf": [{"type": "boolean"}, {"type": "string"}]}),
+        json!({"type": "array", "items": 0, "x-kubernetes-list-type": "bag"}),
+        json!({"type": "string", "x-kubernetes-validations": [{"rule": "size(self) > 1", "message": "short"}]}),
+        json!({"type": "string", "x-kubernetes-validations": [{"rule": "self == oldSelf", "message": "no", "reason": "x"}]}),
+        json!({"type": "string", "pattern": "("}),
+        json!({"type": "array", "items": 1}),
+        json!({"type": "string", "x-kubernetes-embedded-resource": true}),
+    ];
+    for place in unreadable {
+        assert!(read(place.clone()).is_err(), "{place}");
+    }
+    assert!(compiled("[]").is_err());
+}
+
+/// Every place of a value.
+fn places(value: &Value, place: &str, found: &mut Vec<String>) {
+    let parts: Vec<(String, &Value)> = match value {
+        Value::Object(members) => {
+            members.iter().map(|(name, value)| (name.replace('~', "~0").replace('/', "~1"), value)).collect()
+        }
+        Value::Array(entries) => entries.iter().enumerate().map(|(index, value)| (index.to_string(), value)).collect(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => return,
+    };
+    for (name, value) in parts {
+        let place = format!("{place}/{name}");
+        found.push(place.clone());
+        places(value, &place, found);
+    }
+}
+
+fn any_json() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        any::<u64>().prop_map(Value::from),
+        any::<f64>().prop_map(Value::from),
+        "[a-zA-Z0-9./~ -]{0,8}".prop_map(Value::from),
+    ];
+    leaf.prop_recursive(4, 32, 6, |inner| {
+        let known = vec!["name", "env", "spec", "metadata", "containers", "ports", "containerPort", "limits", "cpu"];
+        let key = prop_oneof!["[a-z~/]{0,4}", prop::sample::select(known).prop_map(str::to_owned)];
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..6).prop_map(Value::from),
+            prop::collection::vec((key, inner), 0..6).prop_map(|members| members.into_iter().collect()),
+        ]
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 256, rng_seed: proptest::test_runner::RngSeed::Fixed(7), failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Whatever stands wherever: it is judged, every fault is in the value or just under it, and defaults settle at once.
+    #[test]
+    fn judging_is_total(planted in any_json(), at in any::<prop::sample::Index>()) {
+        let mut value = sample();
+        let mut found = Vec::new();
+        places(&value, "", &mut found);
+        *value.pointer_mut(&found[at.index(found.len())]).unwrap() = planted;
+
+        for fault in faults(&value) {
+            let parent = fault.pointer.rsplit_once('/').map_or("", |(parent, _)| parent);
+            prop_assert!(value.pointer(parent).is_some(), "{}: {}", fault.pointer, value);
+        }
+        let before = faults(&value).len();
+        ray_cluster().apply_defaults(&mut value);
+        prop_assert_eq!(faults(&value).len(), before, "defaults neither mend nor break anything");
+        let once = value.clone();
+        ray_cluster().apply_defaults(&mut value);
+        prop_assert_eq!(value, once);
+    }
 }

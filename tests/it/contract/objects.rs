@@ -4,7 +4,7 @@ use raygate::manager::{ManagerError, Preconditions, Scope};
 use raygate::ray::cluster::RayClusterStatus;
 use serde_json::{Value, json};
 
-use super::samples::{assert_error, assert_invalid, generation, quiet};
+use super::samples::{assert_error, assert_invalid, assert_refused, assert_unknown, generation, quiet, quiet_with};
 use super::{Ground, NOWHERE, Outcome};
 
 pub(crate) async fn created_object_reads_back(ground: &Ground) -> Outcome {
@@ -19,8 +19,11 @@ pub(crate) async fn created_object_reads_back(ground: &Ground) -> Outcome {
     assert!(created.metadata.creation_timestamp.is_some() && created.metadata.deletion_timestamp.is_none());
     assert_eq!(created.metadata.labels, sent.metadata.labels);
     assert_eq!(created.metadata.annotations, sent.metadata.annotations);
-    sent.apply_crd_defaults();
-    assert_eq!(created.decoded.as_ref().map(|typed| &typed.spec), Ok(&sent.spec));
+    let mut expected = serde_json::to_value(&sent.spec)?;
+    expected["workerGroupSpecs"][0]["minReplicas"] = json!(0);
+    expected["workerGroupSpecs"][0]["maxReplicas"] = json!(i32::MAX);
+    expected["workerGroupSpecs"][0]["numOfHosts"] = json!(1);
+    assert_eq!(created.raw["spec"], expected);
 
     let read = ground.get("demo").await?;
     assert_eq!(read.raw, created.raw);
@@ -78,6 +81,118 @@ pub(crate) async fn crd_defaults_appear(ground: &Ground) -> Outcome {
     let patched = ground.patch(&created, &json!({"spec": {"workerGroupSpecs": groups}})).await?;
     assert_eq!(defaulted(&patched.raw, "small"), [Some(1), Some(0), Some(i64::from(i32::MAX)), Some(1)]);
     assert_eq!(defaulted(&patched.raw, "later"), [Some(0), Some(0), Some(5), Some(1)]);
+    Ok(())
+}
+
+pub(crate) async fn crd_defaults_appear_deep_inside(ground: &Ground) -> Outcome {
+    let members = json!({
+        "ports": [{"containerPort": 6379, "name": "gcs"}, {"containerPort": 6379, "protocol": "UDP"}],
+        "env": [{"name": "KEY", "valueFrom": {"secretKeyRef": {"key": "k"}}}, {"name": "FREE"}],
+        "livenessProbe": {"grpc": {"port": 1}},
+    });
+    let created = ground.backend.clusters.create(&quiet_with(&ground.namespace, "demo", &members)?).await?;
+    let container = &created.raw["spec"]["headGroupSpec"]["template"]["spec"]["containers"][0];
+    assert_eq!(container["ports"][0], json!({"containerPort": 6379, "name": "gcs", "protocol": "TCP"}));
+    assert_eq!(container["ports"][1], json!({"containerPort": 6379, "protocol": "UDP"}));
+    assert_eq!(container["env"][0]["valueFrom"]["secretKeyRef"], json!({"key": "k", "name": ""}));
+    assert_eq!(
+        container["env"][1],
+        json!({"name": "FREE"}),
+        "a default is filled in only inside objects that are there"
+    );
+    assert_eq!(container["livenessProbe"]["grpc"], json!({"port": 1, "service": ""}));
+    Ok(())
+}
+
+pub(crate) async fn nulls_count_as_left_out(ground: &Ground) -> Outcome {
+    let members = json!({
+        "command": null,
+        "ports": [{"containerPort": 6379, "protocol": null}],
+        "resources": {"limits": {"cpu": null, "memory": "1Gi"}},
+    });
+    let mut sent = quiet_with(&ground.namespace, "demo", &members)?;
+    let spec = sent.spec.as_mut().ok_or("no spec")?;
+    spec.extra.insert("autoscalerOptions".to_owned(), Value::Null);
+    let created = ground.backend.clusters.create(&sent).await?;
+    assert_eq!(created.raw["spec"].get("autoscalerOptions"), None);
+    let container = &created.raw["spec"]["headGroupSpec"]["template"]["spec"]["containers"][0];
+    assert_eq!(container.get("command"), None);
+    assert_eq!(container["ports"], json!([{"containerPort": 6379, "protocol": "TCP"}]));
+    assert_eq!(container["resources"], json!({"limits": {"memory": "1Gi"}}));
+
+    let field = "spec.headGroupSpec.template.spec.containers[0]";
+    let clusters = &ground.backend.clusters;
+    let nameless = quiet_with(&ground.namespace, "nameless", &json!({"name": null}))?;
+    assert_refused(clusters.create(&nameless).await, &format!("{field}.name"), "Required value");
+    let entry = quiet_with(&ground.namespace, "entry", &json!({"command": ["a", null]}))?;
+    let words = "in body must be of type string: \"null\"";
+    assert_refused(clusters.create(&entry).await, &format!("{field}.command[1]"), words);
+    let unknown = quiet_with(&ground.namespace, "unknown", &json!({"foo": null}))?;
+    assert_unknown(clusters.create(&unknown).await, &[&format!("{field}.foo")]);
+    Ok(())
+}
+
+pub(crate) async fn unknown_fields_are_refused(ground: &Ground) -> Outcome {
+    let clusters = &ground.backend.clusters;
+    let mut shallow = quiet(&ground.namespace, "demo")?;
+    shallow.spec.as_mut().ok_or("no spec")?.extra.insert("foo".to_owned(), json!({"bar": 1}));
+    assert_unknown(clusters.create(&shallow).await, &["spec.foo"]);
+
+    let field = "spec.headGroupSpec.template.spec.containers[0]";
+    let members = json!({"ports": [{"containerPort": 1, "prot": "x"}], "imge": "x", "command": {"a": 1}});
+    let mut deep = quiet_with(&ground.namespace, "demo", &members)?;
+    let fields = [format!("{field}.command.a"), format!("{field}.imge"), format!("{field}.ports[0].prot")];
+    assert_unknown(clusters.create(&deep).await, &fields.each_ref().map(String::as_str));
+
+    // They are all that is told, whatever else is wrong.
+    let spec = deep.spec.as_mut().ok_or("no spec")?;
+    spec.extra.insert("autoscalerOptions".to_owned(), json!({"upscalingMode": 5}));
+    assert_unknown(clusters.create(&deep).await, &fields.each_ref().map(String::as_str));
+    assert!(clusters.list(&Scope::Namespace(ground.namespace.clone()), None).await?.is_empty());
+    Ok(())
+}
+
+pub(crate) async fn invalid_values_are_refused_deep_inside(ground: &Ground) -> Outcome {
+    let cases = [
+        (json!({"image": 5}), "image", "in body must be of type string: \"integer\""),
+        (json!({"stdin": "yes"}), "stdin", "in body must be of type boolean: \"string\""),
+        (json!({"env": "A=1"}), "env", "in body must be of type array: \"string\""),
+        (json!({"env": [{"value": "1"}]}), "env[0].name", "Required value"),
+        (json!({"env": [{"name": "A"}, {"name": "B"}, {"name": "A"}]}), "env[2]", "Duplicate value: {\"name\":\"A\"}"),
+        (
+            json!({"ports": [{"containerPort": 1}, {"containerPort": 1, "protocol": "TCP"}]}),
+            "ports[1]",
+            "Duplicate value: {\"containerPort\":1,\"protocol\":\"TCP\"}",
+        ),
+        (json!({"ports": [{"containerPort": 1.5}]}), "ports[0].containerPort", "must be of type integer: \"number\""),
+        (
+            json!({"ports": [{"containerPort": u64::MAX}]}),
+            "ports[0].containerPort",
+            "must be of type integer: \"number\"",
+        ),
+        (json!({"resources": {"limits": {"cpu": "much"}}}), "resources.limits.cpu", "in body should match '^("),
+        (json!({"resources": {"limits": {"cpu": ""}}}), "resources.limits.cpu", "Invalid value: \"\": "),
+        (json!({"resources": {"limits": {"cpu": 0.5}}}), "resources.limits.cpu", "type integer,string: \"number\""),
+        (
+            json!({"resources": {"claims": [{"name": "a"}, {"name": "a"}]}}),
+            "resources.claims[1]",
+            "Duplicate value: {\"name\":\"a\"}",
+        ),
+    ];
+    let clusters = &ground.backend.clusters;
+    for (members, place, words) in cases {
+        let field = format!("spec.headGroupSpec.template.spec.containers[0].{place}");
+        assert_refused(clusters.create(&quiet_with(&ground.namespace, "demo", &members)?).await, &field, words);
+    }
+    let mut fast = quiet(&ground.namespace, "demo")?;
+    let spec = fast.spec.as_mut().ok_or("no spec")?;
+    spec.extra.insert("autoscalerOptions".to_owned(), json!({"upscalingMode": "Fast"}));
+    let words = "Unsupported value: \"Fast\": supported values: \"Default\", \"Aggressive\", \"Conservative\"";
+    assert_refused(clusters.create(&fast).await, "spec.autoscalerOptions.upscalingMode", words);
+    let mut foreign = quiet(&ground.namespace, "demo")?;
+    foreign.spec.as_mut().ok_or("no spec")?.extra.insert("managedBy".to_owned(), json!("me"));
+    let words = "Invalid value: \"me\": the managedBy field value must be either 'ray.io/kuberay-operator' or";
+    assert_refused(clusters.create(&foreign).await, "spec.managedBy", words);
     Ok(())
 }
 

@@ -98,6 +98,32 @@ pub(super) fn assert_invalid<T>(answer: Result<T, ManagerError>, field: &str) {
     assert!(causes.iter().any(|cause| cause.field == field && !cause.message.is_empty()), "{field}: {causes:?}");
 }
 
+/// That the answer is Invalid, and that what it says of this field contains these words of the apiserver's.
+pub(super) fn assert_refused<T>(answer: Result<T, ManagerError>, field: &str, words: &str) {
+    let causes = match answer.err() {
+        Some(ManagerError::Invalid { causes, .. }) => causes,
+        other => return assert_eq!(other.map(|error| error.to_string()).as_deref(), Some("invalid"), "{field}"),
+    };
+    let found = causes.iter().any(|cause| cause.field == field && cause.message.contains(words));
+    assert!(found, "{field}: {words}: {causes:?}");
+}
+
+/// That the answer says of exactly these fields that they don't exist.
+pub(super) fn assert_unknown<T>(answer: Result<T, ManagerError>, fields: &[&str]) {
+    let words: Vec<String> = fields.iter().map(|field| format!("unknown field \"{field}\"")).collect();
+    assert_error(answer, &ManagerError::FieldNotSupported(words.join(", ")));
+}
+
+/// A cluster that the operator leaves alone, with these members in the head's container.
+pub(super) fn quiet_with(namespace: &str, name: &str, members: &Value) -> Outcome<RayCluster> {
+    let mut cluster = quiet(namespace, name)?;
+    let head = cluster.spec.as_mut().and_then(|spec| spec.head_group_spec.as_mut()).ok_or("no head")?;
+    for (member, value) in members.as_object().ok_or("no members")? {
+        head.template["spec"]["containers"][0][member] = value.clone();
+    }
+    Ok(cluster)
+}
+
 /// That the answer is this error.
 pub(super) fn assert_error<T>(answer: Result<T, ManagerError>, expected: &ManagerError) {
     assert_eq!(answer.err().as_ref(), Some(expected));

@@ -4,7 +4,7 @@ use raygate::manager::{ManagerError, Observed};
 use raygate::ray::cluster::RayCluster;
 use serde_json::{Value, json};
 
-use super::samples::{assert_error, assert_invalid, generation, group, version};
+use super::samples::{assert_error, assert_invalid, assert_refused, assert_unknown, generation, group, version};
 use super::{Ground, Outcome};
 
 pub(crate) async fn fresh_patch_goes_through_and_keeps_the_rest(ground: &Ground) -> Outcome {
@@ -127,6 +127,73 @@ pub(crate) async fn invalid_patch_is_refused_with_its_cause(ground: &Ground) -> 
         assert_invalid(ground.patch(&created, &patch).await, field);
         assert_unchanged(ground, &created, &patch).await?;
     }
+    Ok(())
+}
+
+pub(crate) async fn unknown_fields_of_a_patch_are_refused(ground: &Ground) -> Outcome {
+    let created = ground.create_quiet("demo").await?;
+    let head = |template: Value| json!({"spec": {"headGroupSpec": {"template": template}}});
+    let cases = [
+        (json!({"foo": 1}), vec!["foo"]),
+        (json!({"spec": {"foo": {"bar": 1}}}), vec!["spec.foo"]),
+        (json!({"metadata": {"labelz": {"a": "b"}}}), vec!["metadata.labelz"]),
+        (json!({"status": {"foo": 1}}), vec!["status.foo"]),
+        (head(json!({"spec": {"dnsPolicyy": "x"}})), vec!["spec.headGroupSpec.template.spec.dnsPolicyy"]),
+        (
+            head(json!({"spec": {"containers": [{"name": "a", "env": [{"name": "A", "valu": "x"}]}]}})),
+            vec!["spec.headGroupSpec.template.spec.containers[0].env[0].valu"],
+        ),
+        (
+            json!({"spec": {"foo": 1, "bar": 2, "suspend": "x"}, "metadata": {"labelz": 1}}),
+            vec!["metadata.labelz", "spec.bar", "spec.foo"],
+        ),
+    ];
+    for (patch, fields) in cases {
+        assert_unknown(ground.patch(&created, &patch).await, &fields);
+        assert_unchanged(ground, &created, &patch).await?;
+    }
+    // A null takes away, and what isn't there can be taken away.
+    let patched = ground.patch(&created, &json!({"spec": {"foo": null}})).await?;
+    assert_eq!(patched.raw, created.raw);
+
+    let newer = ground.patch(&created, &json!({"metadata": {"labels": {"a": "b"}}})).await?;
+    assert_unknown(ground.patch(&created, &json!({"spec": {"foo": 1}})).await, &["spec.foo"]);
+    assert_eq!(ground.get("demo").await?.raw, newer.raw);
+    Ok(())
+}
+
+pub(crate) async fn undecodable_metadata_is_refused(ground: &Ground) -> Outcome {
+    let created = ground.create_quiet("demo").await?;
+    for metadata in [json!({"labels": {"a": 1}}), json!({"finalizers": "x"}), json!({"annotations": [1]})] {
+        let answer = ground.patch(&created, &json!({"metadata": metadata})).await;
+        let refused = matches!(&answer, Err(ManagerError::Invalid { causes, .. }) if causes.is_empty());
+        assert!(refused, "{metadata}: {answer:?}");
+        assert_unchanged(ground, &created, &metadata).await?;
+    }
+    Ok(())
+}
+
+pub(crate) async fn manager_of_a_cluster_stays(ground: &Ground) -> Outcome {
+    let created = ground.create_quiet("demo").await?;
+    let managed = |by: Value| json!({"spec": {"managedBy": by}});
+    let answer = ground.patch(&created, &managed(json!("ray.io/kuberay-operator"))).await;
+    assert_refused(
+        answer,
+        "spec.managedBy",
+        "Invalid value: \"ray.io/kuberay-operator\": the managedBy field is immutable",
+    );
+    // Rules aren't looked at while something else is wrong.
+    let answer = ground.patch(&created, &json!({"spec": {"managedBy": "me", "suspend": "x"}})).await;
+    match answer {
+        Err(ManagerError::Invalid { message, causes }) => {
+            let fields: Vec<&str> = causes.iter().map(|cause| cause.field.as_str()).collect();
+            assert_eq!(fields, ["spec.suspend"]);
+            assert!(message.contains("some validation rules were not checked"), "{message}");
+        }
+        other => return Err(format!("{other:?}").into()),
+    }
+    let freed = ground.patch(&created, &managed(Value::Null)).await?;
+    assert_eq!(freed.raw["spec"].get("managedBy"), None, "what is taken away isn't changed");
     Ok(())
 }
 
