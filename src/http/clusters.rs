@@ -13,7 +13,7 @@ use utoipa::ToSchema;
 
 use super::App;
 use super::error::Problems;
-use super::extract::{NoQuery, Query, Reference, Sent, must_accept};
+use super::extract::{NoQuery, Query, Reference, Sent, must_accept, quality};
 use crate::access::Caller;
 use crate::cache::Entry;
 use crate::operations::{ApiError, ErrorCode, Guard, ListQuery, Written};
@@ -22,6 +22,7 @@ use crate::ray::fault::{Fault, FaultCode, Warning};
 use crate::ray::render::Cluster;
 
 const JSON: &str = "application/json";
+const YAML: &str = "application/yaml";
 
 /// Items of a page where the client doesn't say.
 const DEFAULT_LIMIT: usize = 100;
@@ -97,7 +98,7 @@ fn limit(given: Option<&str>) -> Result<usize, ApiError> {
 ///
 /// `{"name": "demo"}` alone is a cluster. All faults of a document are told at once.
 #[utoipa::path(post, path = "/clusters", operation_id = "create_cluster", tag = "clusters",
-    request_body(content = Document, content_type = "application/json"),
+    request_body(content((Document = "application/json"), (Document = "application/yaml"))),
     responses(
         (status = 201, description = "The new cluster.", body = Cluster, content_type = "application/json",
             headers(("location" = String, description = "The cluster, relative to the request's URL."))),
@@ -144,7 +145,7 @@ pub(super) async fn get_cluster(
 #[utoipa::path(get, path = "/clusters/{ref}/manifest", operation_id = "get_cluster_manifest", tag = "clusters",
     params(("ref" = String, Path, description = "`name`, in your default namespace, or `name.namespace`.")),
     responses(
-        (status = 200, description = "The RayCluster.", body = Object, content_type = "application/json"),
+        (status = 200, description = "The RayCluster.", content((Object = "application/json"), (String = "application/yaml"))),
         Problems,
     ))]
 pub(super) async fn get_cluster_manifest(
@@ -154,9 +155,17 @@ pub(super) async fn get_cluster_manifest(
     _: NoQuery,
     parts: Parts,
 ) -> Result<Response, ApiError> {
-    must_accept(&parts, JSON)?;
+    let yaml = quality(&parts, YAML) > quality(&parts, JSON);
+    if !yaml {
+        must_accept(&parts, JSON)?;
+    }
     let entry = app.service.manifest(&caller, &reference)?;
-    Ok(answer(&app, StatusCode::OK, entry.object.clone(), true))
+    let body = if yaml { app.service.manifest_yaml(&entry)? } else { entry.object.clone() };
+    let mut response = answer(&app, StatusCode::OK, body, true);
+    if yaml {
+        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(YAML));
+    }
+    Ok(response)
 }
 
 /// Replace a cluster, or create it.
@@ -168,7 +177,7 @@ pub(super) async fn get_cluster_manifest(
         ("if-match" = Option<String>, Header, description = "The ETag that was read; `*` replaces whatever is there. Needed to replace a cluster."),
         ("if-none-match" = Option<String>, Header, description = "`*`: create only."),
     ),
-    request_body(content = Document, content_type = "application/json"),
+    request_body(content((Document = "application/json"), (Document = "application/yaml"))),
     responses(
         (status = 200, description = "The cluster as it now is.", body = Cluster, content_type = "application/json"),
         (status = 201, description = "The new cluster.", body = Cluster, content_type = "application/json"),

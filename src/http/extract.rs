@@ -123,12 +123,12 @@ impl FromRequestParts<Arc<App>> for NoQuery {
     }
 }
 
-/// Whether the client takes an answer of this media type (RFC 9110, section 12.5.1): no `Accept` takes anything, and
-/// the most specific range that names the type decides.
-pub(super) fn accepts(parts: &Parts, media_type: &str) -> bool {
+/// How much the client wants an answer of this media type (RFC 9110, section 12.5.1), 0 to 1: no `Accept` takes anything,
+/// and the most specific range that names the type decides.
+pub(super) fn quality(parts: &Parts, media_type: &str) -> f32 {
     let ranges: Vec<_> = parts.headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok()).collect();
     if ranges.is_empty() {
-        return true;
+        return 1.0;
     }
     let (main, _) = media_type.split_once('/').unwrap_or((media_type, ""));
     let specificity = |range: &str| {
@@ -144,13 +144,16 @@ pub(super) fn accepts(parts: &Parts, media_type: &str) -> bool {
     let named = ranges.map(|range| {
         let mut parts = range.split(';').map(str::trim);
         let specificity = specificity(parts.next().unwrap_or_default());
-        let refused = parts.any(|part| {
-            let weight = part.strip_prefix("q=").or_else(|| part.strip_prefix("Q="));
-            weight.is_some_and(|weight| weight.parse::<f32>().is_ok_and(|weight| weight <= 0.0))
-        });
-        (specificity, !refused)
+        let weight = parts.find_map(|part| part.strip_prefix("q=").or_else(|| part.strip_prefix("Q=")));
+        (specificity, weight.and_then(|weight| weight.parse::<f32>().ok()).unwrap_or(1.0))
     });
-    named.filter(|(specificity, _)| *specificity > 0).max().is_some_and(|(_, accepted)| accepted)
+    let named = named.filter(|(specificity, _)| *specificity > 0);
+    named.max_by(|a, b| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1))).map_or(0.0, |(_, quality)| quality)
+}
+
+/// Whether the client takes an answer of this media type.
+pub(super) fn accepts(parts: &Parts, media_type: &str) -> bool {
+    quality(parts, media_type) > 0.0
 }
 
 /// Refuses a request whose client takes no answer of this media type.

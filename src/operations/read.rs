@@ -2,11 +2,15 @@
 
 use std::sync::Arc;
 
-use super::{ApiError, Service};
+use bytes::Bytes;
+use serde_json::Value;
+
+use super::{ApiError, ErrorCode, Service};
 use crate::access::{Action, Caller, Target};
 use crate::cache::Entry;
 use crate::ray::fault::{Fault, FaultCode};
 use crate::ray::name::{ClusterKey, is_dns1123_label, is_dns1123_subdomain};
+use crate::ray::yaml;
 
 /// Which clusters a list or stream is about.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -70,6 +74,17 @@ impl Service {
     pub fn manifest(&self, caller: &Caller, reference: &str) -> Result<Arc<Entry>, ApiError> {
         let key = self.resolve(caller, Action::ReadManifest, reference)?;
         self.held(&key)
+    }
+
+    /// The same as YAML.
+    ///
+    /// # Errors
+    /// None that can be foreseen: what is held is JSON.
+    pub fn manifest_yaml(&self, entry: &Entry) -> Result<Bytes, ApiError> {
+        let object: Value = serde_json::from_slice(&entry.object).map_err(|error| {
+            ApiError::new(ErrorCode::Internal, "The RayCluster can't be written as YAML.").cause(&error)
+        })?;
+        Ok(yaml::write(&object).into())
     }
 
     /// What the caller selects and may see.

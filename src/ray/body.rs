@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::fault::{Fault, Faults};
 use super::json;
+use super::yaml::{self, Places, Yaml};
 
 /// How a body is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,6 +21,7 @@ pub struct Body {
     /// What it says.
     pub value: Value,
     twice: Vec<Fault>,
+    places: Option<Places>,
 }
 
 impl Body {
@@ -29,9 +31,13 @@ impl Body {
     /// Where it isn't written in this format.
     pub fn read(format: Format, bytes: &[u8]) -> Result<Self, Faults> {
         match format {
-            Format::Json | Format::Yaml => {
+            Format::Json => {
                 let (value, twice) = json::read(bytes)?;
-                Ok(Self { value, twice: twice.0 })
+                Ok(Self { value, twice: twice.0, places: None })
+            }
+            Format::Yaml => {
+                let Yaml { value, twice, places } = yaml::read(bytes)?;
+                Ok(Self { value, twice: twice.0, places: Some(places) })
             }
         }
     }
@@ -45,9 +51,16 @@ impl Body {
     /// Whether nothing is wrong with it: neither these faults nor keys that are there twice.
     ///
     /// # Errors
-    /// All that is wrong with it.
+    /// All that is wrong with it; of YAML with line and column.
     pub fn judge(&self, mut found: Vec<Fault>) -> Result<(), Faults> {
         found.extend(self.twice.iter().cloned());
-        if found.is_empty() { Ok(()) } else { Err(Faults(found)) }
+        if found.is_empty() {
+            return Ok(());
+        }
+        let mut faults = Faults(found);
+        if let Some(places) = &self.places {
+            places.explain(&mut faults);
+        }
+        Err(faults)
     }
 }

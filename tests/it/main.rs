@@ -8,6 +8,7 @@ mod crd;
 mod doors;
 mod errors;
 mod layering;
+mod manifests;
 mod pages;
 mod routes;
 mod shutdown;
