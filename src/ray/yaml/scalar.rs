@@ -167,11 +167,8 @@ fn float(text: &str) -> Option<Scalar> {
     let mantissa = mantissa.strip_prefix(['+', '-']).unwrap_or(mantissa);
     let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
     let all_digits = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
-    let is_float = all_digits(whole)
-        && all_digits(fraction)
-        && all_digits(exponent)
-        && !exponent.is_empty()
-        && !(whole.is_empty() && fraction.is_empty());
+    let is_float =
+        all_digits(whole) && all_digits(fraction) && all_digits(exponent) && !(whole.is_empty() && fraction.is_empty());
     let float = is_float.then(|| text.parse::<f64>().ok()).flatten()?;
     float.is_finite().then_some(Scalar::Float(float))
 }

@@ -89,7 +89,7 @@ pub(super) fn scan(text: &str) -> Result<Option<Document<'_>>, Fault> {
     }
 }
 
-/// As libyaml scans, on which kubectl's reader is built.
+/// As libyaml scans, on which kubectl's reader is built; blocks and brackets together are counted when the value is built.
 fn settings() -> Options {
     options! {
         block_scalar_eof_without_line_feed: true,
@@ -136,7 +136,6 @@ impl<'a> Scan<'a> {
             self.read_alike(&event, span, mark)?;
         }
         match event {
-            Event::DocumentStart(..) => self.anchors.clear(),
             Event::Scalar(text, style, anchor, _) => {
                 let is_written = span.byte_range().is_some_and(|range| !range.is_empty());
                 let plain = style == ScalarStyle::Plain;
@@ -145,9 +144,6 @@ impl<'a> Scan<'a> {
                 self.close(mark, anchor, Kind::Scalar { text, plain, tag });
             }
             Event::SequenceStart(style, anchor, _) | Event::MappingStart(style, anchor, _) => {
-                if self.open.len() == DEPTH {
-                    return Err(mark.too_deep());
-                }
                 self.open.push(Open { mark, anchor, flow: style == StructureStyle::Flow, children: Vec::new() });
             }
             Event::SequenceEnd => self.end(Kind::List),
@@ -163,7 +159,11 @@ impl<'a> Scan<'a> {
                     return Err(mark.fault("the name of an anchor is made of letters, digits, `-` and `_`"));
                 }
             }
-            Event::StreamStart | Event::StreamEnd | Event::DocumentEnd | Event::Comment(..) => (),
+            Event::StreamStart
+            | Event::StreamEnd
+            | Event::DocumentStart(..)
+            | Event::DocumentEnd
+            | Event::Comment(..) => (),
             _ => return Err(mark.fault("this part of YAML isn't known here")),
         }
         Ok(())

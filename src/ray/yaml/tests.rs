@@ -167,6 +167,7 @@ fn a_word_that_is_no_string_is_advised_to_be_quoted() {
 fn refusals_say_why_and_where() {
     for (text, part, place) in [
         ("a: b: c", "mapping values are not allowed", "(line 1, column 5)"),
+        ("\u{feff}a: b: c", "mapping values are not allowed", "(line 1, column 5)"),
         ("é: [1\nb: 2", "", "(line "),
         ("a: 1\nb: 'x", "quote", "(line 2, column 4)"),
         ("a: 1\n\tb: 2", "tab", "(line 1, column 4)"),
