@@ -13,6 +13,9 @@ fn join(at: &str, name: &str) -> String {
     format!("{at}/{}", escape(name))
 }
 
+/// Longer than any name that Kubernetes takes.
+const LONGEST_NAME: usize = 1024;
+
 /// What is wrong with a value of this kind; `at` is its pointer.
 pub(super) fn check(kind: &Kind, value: &Value, at: &str, faults: &mut Vec<Fault>) {
     match kind {
@@ -50,7 +53,10 @@ pub(super) fn check(kind: &Kind, value: &Value, at: &str, faults: &mut Vec<Fault
             for (name, value) in object(value, at, faults) {
                 let at = join(at, name);
                 check_rule(*rule, name, &at, faults);
-                check(kind, value, &at, faults);
+                // What is under an endless name isn't looked at: each fault there would repeat the name.
+                if name.len() <= LONGEST_NAME {
+                    check(kind, value, &at, faults);
+                }
             }
         }
         Kind::Object(_, lists) => {

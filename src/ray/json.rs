@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::fmt;
 
-use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
 use super::fault::{Fault, FaultCode, Faults, escape};
@@ -17,19 +17,50 @@ pub fn read(bytes: &[u8]) -> Result<(Value, Faults), Faults> {
     if bytes.iter().all(u8::is_ascii_whitespace) {
         return Err(Fault::new("", FaultCode::Syntax, "The body is empty; a JSON document is needed.").into());
     }
-    let twice = RefCell::new(Vec::new());
+    let place = RefCell::new(Place::default());
     let mut deserializer = serde_json::Deserializer::from_slice(bytes);
-    let seed = Seed { pointer: String::new(), twice: &twice };
-    let value = seed.deserialize(&mut deserializer).and_then(|value| deserializer.end().map(|()| value));
+    let value = Seed(&place).deserialize(&mut deserializer).and_then(|value| deserializer.end().map(|()| value));
     let value = value
         .map_err(|error| Faults::from(Fault::new("", FaultCode::Syntax, format!("This is not JSON: {error}."))))?;
-    Ok((value, Faults(twice.into_inner())))
+    Ok((value, Faults(place.into_inner().twice)))
 }
 
-struct Seed<'a> {
-    pointer: String,
-    twice: &'a RefCell<Vec<Fault>>,
+/// How many bytes the faults of one text may take together: enough for every honest one.
+const MOST: usize = 1 << 20;
+
+/// Where the reader is, and what it found. A pointer is made for a fault only: making one for every value would take
+/// time by the square of a long key's length.
+#[derive(Default)]
+struct Place {
+    path: Vec<Step>,
+    twice: Vec<Fault>,
+    taken: usize,
 }
+
+enum Step {
+    Member(String),
+    Item(usize),
+}
+
+impl Place {
+    /// The key that was read last is in its object already.
+    fn twice(&mut self) {
+        let pointer = self.path.iter().fold(String::new(), |pointer, step| match step {
+            Step::Member(name) => pointer + "/" + &escape(name),
+            Step::Item(index) => format!("{pointer}/{index}"),
+        });
+        let Some(Step::Member(key)) = self.path.last() else { return };
+        let message = format!("`{key}` is here more than once.");
+        self.taken += pointer.len() + message.len();
+        self.twice.push(Fault::new(pointer, FaultCode::DuplicateKey, message));
+    }
+
+    fn leave(&mut self) -> Option<Step> {
+        self.path.pop()
+    }
+}
+
+struct Seed<'a>(&'a RefCell<Place>);
 
 impl<'de> DeserializeSeed<'de> for Seed<'_> {
     type Value = Value;
@@ -76,23 +107,34 @@ impl<'de> Visitor<'de> for Seed<'_> {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
         let mut array = Vec::new();
-        let item = |index: usize| Seed { pointer: format!("{}/{index}", self.pointer), twice: self.twice };
-        while let Some(value) = items.next_element_seed(item(array.len()))? {
-            array.push(value);
+        loop {
+            self.0.borrow_mut().path.push(Step::Item(array.len()));
+            let item = items.next_element_seed(Seed(self.0))?;
+            self.0.borrow_mut().leave();
+            match item {
+                Some(value) => array.push(value),
+                None => return Ok(Value::Array(array)),
+            }
         }
-        Ok(Value::Array(array))
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Value, A::Error> {
         let mut object = Map::new();
         while let Some(key) = members.next_key::<String>()? {
-            let pointer = format!("{}/{}", self.pointer, escape(&key));
-            let value = members.next_value_seed(Seed { pointer: pointer.clone(), twice: self.twice })?;
-            if object.contains_key(&key) {
-                let message = format!("`{key}` is here more than once.");
-                self.twice.borrow_mut().push(Fault::new(pointer, FaultCode::DuplicateKey, message));
+            self.0.borrow_mut().path.push(Step::Member(key));
+            let value = members.next_value_seed(Seed(self.0))?;
+            let mut place = self.0.borrow_mut();
+            if let Some(Step::Member(key)) = place.path.last()
+                && object.contains_key(key)
+            {
+                if place.taken > MOST {
+                    return Err(A::Error::custom("too many keys are here more than once"));
+                }
+                place.twice();
             }
-            object.insert(key, value);
+            if let Some(Step::Member(key)) = place.leave() {
+                object.insert(key, value);
+            }
         }
         Ok(Value::Object(object))
     }
@@ -120,6 +162,15 @@ mod tests {
         let found: Vec<_> = faults.iter().map(|fault| (fault.pointer.as_str(), fault.code)).collect();
         let twice = FaultCode::DuplicateKey;
         assert_eq!(found, [("/l/0/x~1y", twice), ("/a", twice), ("/a", twice)]);
+    }
+
+    #[test]
+    fn a_long_key_over_many_values_costs_no_more_than_it_has_bytes() {
+        // A pointer for every value would be 100 GB of text here.
+        let text = format!("{{\"{}\": [{}1]}}", "k".repeat(500_000), "1,".repeat(200_000));
+        assert_eq!(read(text.as_bytes()).unwrap().1.0, []);
+        let text = format!("{{\"{}\": {{{}\"a\": 1}}}}", "k".repeat(500_000), "\"a\": 1,".repeat(60_000));
+        assert_eq!(read(text.as_bytes()).unwrap_err().0[0].code, FaultCode::Syntax, "its faults are bounded");
     }
 
     #[test]

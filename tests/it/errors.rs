@@ -352,6 +352,10 @@ async fn answers_that_the_client_does_not_take() -> Outcome {
     let raygate = Raygate::memory(&[]).await?;
     for accept in ["text/html", "application/xml, text/*", "application/json;q=0, */*", "application/json; q=0.0"] {
         for path in ["/clusters", "/clusters/demo", "/clusters/demo/manifest"] {
+            if path.ends_with("/manifest") && accept.contains("*/*") {
+                // It can be had as YAML.
+                continue;
+            }
             let answer = raygate.send(Method::GET, path, &[("accept", accept)], "").await?;
             answer.problem(406, "NOT_ACCEPTABLE");
         }

@@ -145,7 +145,6 @@ async fn faults_of_a_manifest_are_placed_in_it() -> Outcome {
         *at = value;
         manifest
     };
-    let container = "/spec/headGroupSpec/template/spec/containers/0";
     for (pointer, value, code) in [
         ("/spec/headGroupspec", json!({}), "UNKNOWN_MEMBER"),
         ("/metadata/lables", json!({}), "UNKNOWN_MEMBER"),
@@ -186,7 +185,6 @@ async fn faults_of_a_manifest_are_placed_in_it() -> Outcome {
         let problem = raygate.post("/clusters", &with(pointer, value)).await?.problem(422, "INVALID");
         assert_eq!(faults(&problem), found(&[(at, code)]), "{problem}");
     }
-    let _ = container;
     for (member, value) in [("apiVersion", "ray.io/v2"), ("kind", "RayJob")] {
         let mut manifest = base();
         manifest[member] = json!(value);
@@ -263,7 +261,7 @@ async fn yaml_that_is_not_taken() -> Outcome {
         ("name: demo\nname: other\n".to_owned(), "/name", "DUPLICATE_KEY", "line 2"),
         ("name: demo\n---\nname: other\n---\nname: third\n".to_owned(), "", "SYNTAX", "3"),
         ("name: [\n".to_owned(), "", "SYNTAX", "line"),
-        ("name: demo\n\thead: {}\n".to_owned(), "", "SYNTAX", "line 2"),
+        ("name: demo\nhead:\n\tcpu: 1\n".to_owned(), "", "SYNTAX", "line 3"),
         ("# nothing\n".to_owned(), "", "SYNTAX", "empty"),
         (format!("a0: &a0 [x]\n{bomb}"), "", "SYNTAX", "alias"),
     ] {
