@@ -179,6 +179,48 @@ fn values_out_of_bounds_are_told() {
     assert_eq!(manager[0].allowed, ["ray.io/kuberay-operator", "kueue.x-k8s.io/multikueue"]);
 }
 
+// Seen on KubeRay 1.6: the apiserver stores each of the refused, and the operator then fails to list RayClusters at all.
+#[test]
+fn what_stops_the_operator_is_refused() {
+    let port = format!("{CONTAINER}/livenessProbe/httpGet/port");
+    let cpu = format!("{CONTAINER}/resources/limits/cpu");
+    let codes = |place: &str, value: Value| planted(place, value).iter().map(|fault| fault.code).collect::<Vec<_>>();
+    for number in [3_000_000_000_i64, -3_000_000_000] {
+        assert_eq!(codes("/spec/workerGroupSpecs/0/replicas", json!(number)), [FaultCode::OutOfRange]);
+        assert_eq!(codes(&port, json!(number)), [FaultCode::OutOfRange]);
+        assert_eq!(codes(&cpu, json!(number)), [], "a quantity is no int32");
+    }
+    for quantity in ["1e1.5", "1E.5", "1e9999999999"] {
+        assert_eq!(codes(&cpu, json!(quantity)), [FaultCode::InvalidQuantity], "{quantity}");
+    }
+    let at = |time: &str| {
+        let condition =
+            json!({"type": "A", "status": "True", "reason": "A", "message": "", "lastTransitionTime": time});
+        codes("/spec/headGroupSpec/headService", json!({"status": {"conditions": [condition]}}))
+    };
+    for time in ["2026-01-31T12:00:00Z", "2026-01-31T12:00:00.123456Z", "2026-01-31T12:00:00+01:00"] {
+        assert_eq!(at(time), [], "{time}");
+    }
+    let others = [
+        "",
+        "yesterday",
+        "2026-01-31",
+        "2026-01-31t12:00:00z",
+        "2026-01-31 12:00:00Z",
+        "2026-01-31T12:00Z",
+        "2026-01-31T12:00:00",
+        "2026-01-31T12:00:00.Z",
+        "2026-01-31T12:00:60Z",
+        "2026-02-30T12:00:00Z",
+        "2026-01-31T12:00:00Z[UTC]",
+        "2026-01-31T12:00:00+0100",
+        "2026-01-31T12:00:00½Z",
+    ];
+    for time in others {
+        assert_eq!(at(time), [FaultCode::InvalidValue], "{time}");
+    }
+}
+
 #[test]
 fn entries_are_told_apart_with_their_defaults() {
     let ports = format!("{CONTAINER}/ports");

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Breach, Format, Kind, Step, Test, What};
+use super::{Breach, Kind, Step, Test, What};
 use crate::ray::fault::{Fault, FaultCode, escape};
 
 impl Breach<'_> {
@@ -23,12 +23,10 @@ impl Breach<'_> {
                 let message = format!("This takes {}, not {}.", self.schema.kind.in_words(), in_words(value));
                 fault(FaultCode::WrongType, message)
             }
-            What::Format(number) => {
-                let (least, most) = match self.schema.format {
-                    Some(Format::Int32) => (i64::from(i32::MIN), i64::from(i32::MAX)),
-                    Some(Format::Int64 | Format::DateTime) | None => (i64::MIN, i64::MAX),
-                };
-                fault(FaultCode::OutOfRange, format!("{number} is not between {least} and {most}."))
+            What::Range(number) => {
+                let range = self.schema.range();
+                let message = format!("{number} is not between {} and {}.", range.start(), range.end());
+                fault(FaultCode::OutOfRange, message)
             }
             What::BelowMinimum(number, minimum) => {
                 fault(FaultCode::OutOfRange, format!("{number} is too little; {minimum} is the least."))
@@ -36,11 +34,11 @@ impl Breach<'_> {
             What::NotAllowed(text) => {
                 fault(FaultCode::InvalidValue, format!("`{text}` is not taken here.")).allowing(&self.schema.allowed)
             }
-            What::Pattern(text) if self.schema.is_quantity() => fault(
+            What::Pattern(text) | What::NoQuantity(text) if self.schema.is_quantity() => fault(
                 FaultCode::InvalidQuantity,
                 format!("`{text}` is no quantity; write a number and perhaps a unit, like `2`, `500m`, `4Gi`."),
             ),
-            What::Pattern(text) => {
+            What::Pattern(text) | What::NoQuantity(text) => {
                 let pattern = self.schema.pattern().unwrap_or_default();
                 fault(FaultCode::InvalidValue, format!("`{text}` doesn't match the pattern `{pattern}`."))
             }
