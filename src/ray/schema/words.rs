@@ -16,7 +16,9 @@ impl Breach<'_> {
         match &self.what {
             What::Unknown(name) => {
                 let known: Vec<&str> = self.schema.members().collect();
-                Fault::unknown(place, FaultCode::UnknownMember, name, &known)
+                // No slip is that long, and looking for one would take its time.
+                let near = if name.len() > 100 { &[] } else { known.as_slice() };
+                Fault::unknown(place, FaultCode::UnknownMember, name, near).allowing(&known)
             }
             What::Required(name) => fault(FaultCode::Required, format!("`{name}` is required.")),
             What::Type(value) => {
