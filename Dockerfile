@@ -9,6 +9,7 @@ RUN mkdir src \
  && cargo build --release --locked
 
 FROM dependencies AS build
+COPY crd crd
 COPY docs docs
 COPY src src
 RUN touch src/lib.rs src/main.rs && cargo build --release --locked

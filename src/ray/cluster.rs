@@ -173,17 +173,6 @@ impl RayCluster {
         }
     }
 
-    /// Fills in what the CRD's schema defaults on every write (`kubebuilder:default` in the upstream types).
-    pub fn apply_crd_defaults(&mut self) {
-        let groups = self.spec.as_mut().and_then(|spec| spec.worker_group_specs.as_mut());
-        for group in groups.into_iter().flatten() {
-            group.replicas.get_or_insert(0);
-            group.min_replicas.get_or_insert(0);
-            group.max_replicas.get_or_insert(DEFAULT_MAX_REPLICAS);
-            group.num_of_hosts.get_or_insert(1);
-        }
-    }
-
     /// Whether the condition of this type is `True` (`Some(true)`), says anything else (`Some(false)`) or is absent.
     #[must_use]
     pub fn condition(&self, kind: &str) -> Option<bool> {

@@ -194,6 +194,10 @@ pub fn escape(token: &str) -> String {
 
 /// The known name that this one is probably a slip of.
 fn nearest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
+    // No slip of anything; and likeness costs the product of the lengths.
+    if name.len() > 100 {
+        return None;
+    }
     let lower = name.to_lowercase();
     let scored = known.iter().map(|candidate| (strsim::jaro_winkler(&lower, &candidate.to_lowercase()), *candidate));
     scored.filter(|(score, _)| *score > 0.8).max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, candidate)| candidate)

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds when needed (not with NOBUILD=1), starts the control plane in the background, waits for READY and prints that line.
 # RUN is the folder of its files (default: run), PORT the apiserver's port (default: a free one).
-# Extra arguments go to the program. Files: pid kubeconfig kubeconfig-<user> out.log components.log, and env to be sourced
+# Extra arguments go to the program. Files: pid kubeconfig kubeconfig-<user> out.log components.log audit.log (writes to RayClusters), and env to be sourced
 # by a shell that runs the tests.
 set -euo pipefail
 cd "$(dirname "$0")"
@@ -15,11 +15,12 @@ if [ -f "$RUN/pid" ] && alive "$(cat "$RUN/pid")"; then
 fi
 [ -n "${NOBUILD:-}" ] || ./build.sh
 operators=$(./operators.sh)
-rm -f "$RUN/kubeconfig"* "$RUN/env" "$RUN/pid"
+rm -f "$RUN/kubeconfig"* "$RUN/env" "$RUN/pid" "$RUN/audit"*
 : > "$RUN/components.log"; : > "$RUN/out.log"
 # Interrupted while it waits, it takes the program with it.
 trap 'if [ -n "${!:-}" ]; then kill -TERM "$!" 2>/dev/null || true; wait "$!" || true; rm -f "$RUN/pid"; fi; exit 143' INT TERM
-setsid nohup ./bin/controlplane --port "$PORT" --kubeconfig-out "$RUN/kubeconfig" --log-file "$RUN/components.log" "$@" > "$RUN/out.log" 2>&1 < /dev/null &
+setsid nohup ./bin/controlplane --port "$PORT" --kubeconfig-out "$RUN/kubeconfig" --log-file "$RUN/components.log" \
+  --apiserver-arg=--audit-policy-file="$PWD/audit.yaml" --apiserver-arg=--audit-log-path="$RUN/audit.log" "$@" > "$RUN/out.log" 2>&1 < /dev/null &
 echo $! > "$RUN/pid"
 pid=$!
 for _ in $(seq 1 1800); do
@@ -29,6 +30,7 @@ for _ in $(seq 1 1800); do
       echo "export RAYGATE_BED='$RUN'"
       echo "export RAYGATE_BED_KUBECONFIG='$RUN/kubeconfig'"
       echo "export RAYGATE_BED_CONTROL='${control%% *}'"
+      echo "export RAYGATE_BED_AUDIT='$RUN/audit.log'"
       echo "export RAYGATE_BED_KUBECTL='$PWD/bin/kubectl'"
       echo "export RAYGATE_BED_OPERATOR='${operators%%$'\n'*}'"
       echo "export RAYGATE_BED_SAMPLES='$(sed 's|$|/config/samples|' <<< "$operators" | paste -sd:)'"

@@ -16,6 +16,7 @@ use crate::contract::{Ground, Outcome};
 use crate::support::{Raygate, eventually};
 
 mod outage;
+mod samples;
 mod story;
 
 /// Where the control plane is.

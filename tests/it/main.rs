@@ -11,6 +11,7 @@ mod layering;
 mod manifests;
 mod pages;
 mod routes;
+mod samples;
 mod shutdown;
 mod story;
 mod streams;

@@ -166,9 +166,9 @@ fn in_words(what: &What<'_>, schema: &Schema, field: &str) -> Option<String> {
     };
     Some(match what {
         What::Type(value) => wrong_type(kind_name(schema.kind()), type_name(value)),
-        // It minds no int32, and has no larger whole numbers than int64.
-        What::Format(number) if number.is_i64() => return None,
-        What::Format(_) => wrong_type(kind_name(schema.kind()), "number"),
+        // It has no larger whole numbers than int64, and minds no smaller type.
+        What::Range(number) if number.is_i64() => return None,
+        What::Range(_) => wrong_type(kind_name(schema.kind()), "number"),
         What::Required(_) => "Required value".to_owned(),
         What::BelowMinimum(number, minimum) => {
             format!("Invalid value: {number}: {field} in body should be greater than or equal to {minimum}")
@@ -188,8 +188,8 @@ fn in_words(what: &What<'_>, schema: &Schema, field: &str) -> Option<String> {
         What::TooLong(_, most) => format!("Too long: may not be more than {most} bytes"),
         What::Duplicate(key) => format!("Duplicate value: {key}"),
         What::Rule(rule, value) => format!("Invalid value: {value}: {}", rule.message),
-        // Found while decoding.
-        What::Unknown(_) => return None,
+        // The pattern is all it asks of a quantity; unknown fields are found while decoding.
+        What::NoQuantity(_) | What::Unknown(_) => return None,
     })
 }
 

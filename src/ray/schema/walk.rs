@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use serde_json::{Map, Number, Value};
 
 use super::{Format, Kind, List, Rule, Schema, Test};
+use crate::ray::quantity::Quantity;
 
 /// The most faults that are told of one value: what a person reads, and a bound on what a hostile one costs.
 pub const MOST: usize = 100;
@@ -39,15 +40,17 @@ pub enum What<'a> {
     Required(&'a str),
     /// A value of another type.
     Type(&'a Value),
-    /// A number that the format can't hold.
-    Format(&'a Number),
+    /// A number that its Go type can't hold.
+    Range(&'a Number),
     /// A number below the minimum.
     BelowMinimum(&'a Number, i64),
     /// None of the values that are listed.
     NotAllowed(&'a str),
     /// A text that doesn't match the pattern.
     Pattern(&'a str),
-    /// A text that is no time.
+    /// A text with the pattern of a quantity that is none all the same.
+    NoQuantity(&'a str),
+    /// A text that is no time (RFC 3339).
     NoTime(&'a str),
     /// A text with fewer characters than this.
     TooShort(&'a str, usize),
@@ -173,21 +176,31 @@ impl<'a> Walk<'a> {
         }
         if schema.pattern.as_ref().is_some_and(|pattern| !pattern.is_match(text)) {
             self.add(schema, What::Pattern(text));
+        } else if schema.is_quantity() && Quantity::parse(text).is_err() {
+            self.add(schema, What::NoQuantity(text));
         }
-        if schema.format == Some(Format::DateTime) && text.parse::<Timestamp>().is_err() {
+        if schema.format == Some(Format::DateTime) && !is_time(text) {
             self.add(schema, What::NoTime(text));
         }
     }
 
     fn number(&mut self, schema: &'a Schema, number: &'a Number) {
-        let Some(value) = number.as_i64() else { return self.add(schema, What::Format(number)) };
-        if schema.format == Some(Format::Int32) && i32::try_from(value).is_err() {
-            self.add(schema, What::Format(number));
-        }
+        let Some(value) = number.as_i64().filter(|value| schema.range().contains(value)) else {
+            return self.add(schema, What::Range(number));
+        };
         if let Some(minimum) = schema.minimum.filter(|minimum| value < *minimum) {
             self.add(schema, What::BelowMinimum(number, minimum));
         }
     }
+}
+
+/// Whether Go reads it as RFC 3339: `T` and `Z` are capital letters there, and no second is the 61st.
+fn is_time(text: &str) -> bool {
+    let shape: String = text.chars().map(|c| if c.is_ascii_digit() { '0' } else { c }).collect();
+    let Some(rest) = shape.strip_prefix("0000-00-00T00:00:00") else { return false };
+    let zone = rest.strip_prefix('.').map_or(rest, |fraction| fraction.trim_start_matches('0'));
+    let zoned = matches!(zone, "Z" | "+00:00" | "-00:00");
+    zoned && text.get(17..19).is_some_and(|second| second < "60") && text.parse::<Timestamp>().is_ok()
 }
 
 /// What tells an entry of a list from the others, its defaults filled in.

@@ -1,9 +1,7 @@
 //! What is wrong with a value, in words for the person who sent it.
 
-use serde_json::Value;
-
-use super::{Breach, Format, Kind, Step, Test, What};
-use crate::ray::fault::{Fault, FaultCode, escape};
+use super::{Breach, Kind, Step, Test, What};
+use crate::ray::fault::{Fault, FaultCode, escape, kind_name};
 
 impl Breach<'_> {
     /// The same for a person, at its JSON pointer under this one.
@@ -20,15 +18,13 @@ impl Breach<'_> {
             }
             What::Required(name) => fault(FaultCode::Required, format!("`{name}` is required.")),
             What::Type(value) => {
-                let message = format!("This takes {}, not {}.", self.schema.kind.in_words(), in_words(value));
+                let message = format!("This takes {}, not {}.", self.schema.kind.in_words(), kind_name(value));
                 fault(FaultCode::WrongType, message)
             }
-            What::Format(number) => {
-                let (least, most) = match self.schema.format {
-                    Some(Format::Int32) => (i64::from(i32::MIN), i64::from(i32::MAX)),
-                    Some(Format::Int64 | Format::DateTime) | None => (i64::MIN, i64::MAX),
-                };
-                fault(FaultCode::OutOfRange, format!("{number} is not between {least} and {most}."))
+            What::Range(number) => {
+                let range = self.schema.range();
+                let message = format!("{number} is not between {} and {}.", range.start(), range.end());
+                fault(FaultCode::OutOfRange, message)
             }
             What::BelowMinimum(number, minimum) => {
                 fault(FaultCode::OutOfRange, format!("{number} is too little; {minimum} is the least."))
@@ -36,11 +32,11 @@ impl Breach<'_> {
             What::NotAllowed(text) => {
                 fault(FaultCode::InvalidValue, format!("`{text}` is not taken here.")).allowing(&self.schema.allowed)
             }
-            What::Pattern(text) if self.schema.is_quantity() => fault(
+            What::Pattern(text) | What::NoQuantity(text) if self.schema.is_quantity() => fault(
                 FaultCode::InvalidQuantity,
                 format!("`{text}` is no quantity; write a number and perhaps a unit, like `2`, `500m`, `4Gi`."),
             ),
-            What::Pattern(text) => {
+            What::Pattern(text) | What::NoQuantity(text) => {
                 let pattern = self.schema.pattern().unwrap_or_default();
                 fault(FaultCode::InvalidValue, format!("`{text}` doesn't match the pattern `{pattern}`."))
             }
@@ -77,18 +73,5 @@ impl Kind {
             Self::Object => "an object",
             Self::IntOrString => "a whole number or a string",
         }
-    }
-}
-
-fn in_words(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "true or false",
-        Value::Number(number) if number.is_f64() => "a number with a fraction",
-        Value::Number(number) if number.as_i64().is_some_and(i64::is_negative) => "a negative whole number",
-        Value::Number(_) => "a whole number",
-        Value::String(_) => "a string",
-        Value::Array(_) => "a list",
-        Value::Object(_) => "an object",
     }
 }
