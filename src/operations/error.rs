@@ -5,7 +5,7 @@ use utoipa::ToSchema;
 
 use crate::access::Denied;
 use crate::manager::{Cause, ManagerError};
-use crate::ray::fault::{Fault, FaultCode, Faults};
+use crate::ray::fault::{Fault, FaultCode, Faults, MOST};
 use crate::ray::name::ClusterKey;
 
 /// Every code that an error answer can have.
@@ -145,8 +145,12 @@ impl ApiError {
         let structural = faults.iter().any(|fault| fault.code.is_structural());
         let detail = match faults.as_slice() {
             [only] => only.message.clone(),
+            many if many.len() > MOST => {
+                format!("What was sent has more than {MOST} faults; `errors` lists some of them.")
+            }
             many => format!("What was sent has {} faults; `errors` lists them.", many.len()),
         };
+        faults.truncate(MOST);
         let code = if structural { ErrorCode::Malformed } else { ErrorCode::Invalid };
         Self { faults, ..Self::new(code, detail) }
     }

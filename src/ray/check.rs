@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::document::{Document, member, short_resources, upstream};
-use super::fault::{Fault, FaultCode, escape};
+use super::fault::{Fault, FaultCode, MOST, escape};
 use super::lens::ray_entry;
 use super::members::{GROUP, How, Kind, Member, NODE, Rule, SOURCES, VOLUME};
 use super::quantity::Quantity;
@@ -16,7 +16,7 @@ fn join(at: &str, name: &str) -> String {
 /// Longer than any name that Kubernetes takes.
 const LONGEST_NAME: usize = 1024;
 
-/// What is wrong with a value of this kind; `at` is its pointer.
+/// What is wrong with a value of this kind; `at` is its pointer. It stops beyond [`MOST`] faults.
 pub(super) fn check(kind: &Kind, value: &Value, at: &str, faults: &mut Vec<Fault>) {
     match kind {
         Kind::Text(rule) => match value.as_str() {
@@ -51,6 +51,9 @@ pub(super) fn check(kind: &Kind, value: &Value, at: &str, faults: &mut Vec<Fault
         },
         Kind::Map(rule, kind) => {
             for (name, value) in object(value, at, faults) {
+                if faults.len() > MOST {
+                    return;
+                }
                 let at = join(at, name);
                 check_rule(*rule, name, &at, faults);
                 // What is under an endless name isn't looked at: each fault there would repeat the name.
@@ -61,6 +64,9 @@ pub(super) fn check(kind: &Kind, value: &Value, at: &str, faults: &mut Vec<Fault
         }
         Kind::Object(_, lists) => {
             for (name, value) in object(value, at, faults) {
+                if faults.len() > MOST {
+                    return;
+                }
                 match member(lists, name) {
                     Some(member) => check(&member.kind, value, &join(at, name), faults),
                     None => faults.push(unknown(at, name, &names(lists))),
@@ -134,6 +140,9 @@ fn check_amount(value: &Value, at: &str, faults: &mut Vec<Fault>) -> Option<Quan
 
 fn check_extended(own: &'static [Member], rest: Option<&Schema>, value: &Value, at: &str, faults: &mut Vec<Fault>) {
     for (name, value) in object(value, at, faults) {
+        if faults.len() > MOST {
+            return;
+        }
         match (member(&[own], name), rest.and_then(|schema| schema.member(name))) {
             (Some(member), _) => check(&member.kind, value, &join(at, name), faults),
             (None, Some(schema)) => schema.check(value, &join(at, name), faults),

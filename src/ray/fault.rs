@@ -161,6 +161,9 @@ impl Wrong {
     }
 }
 
+/// The most faults that are told of one body: what a person reads, and a bound on what a hostile one costs.
+pub const MOST: usize = 100;
+
 /// All faults found in one document.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Faults(pub Vec<Fault>);

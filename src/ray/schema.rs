@@ -11,8 +11,9 @@ use regex::Regex;
 use serde::Deserialize;
 use serde_json::Value;
 
-pub use self::walk::{Breach, MOST, Step, What};
+pub use self::walk::{Breach, Step, What};
 use super::fault::Fault;
+pub use super::fault::MOST;
 
 mod read;
 #[cfg(test)]

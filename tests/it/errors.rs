@@ -172,6 +172,23 @@ async fn wrong_types() -> Outcome {
 }
 
 #[tokio::test]
+async fn endless_faults_are_told_in_part() -> Outcome {
+    let raygate = Raygate::memory(&[]).await?;
+    let members: serde_json::Map<_, _> = (0..50_000).map(|index| (format!("x{index}"), json!(1))).collect();
+    for document in [
+        json!(members),
+        json!({"name": "demo", "head": {"env": members}}),
+        json!({"name": "demo", "head": {"podTemplate": members}}),
+    ] {
+        let answer = raygate.post("/clusters", &document).await?;
+        let problem = answer.problem(400, "MALFORMED");
+        assert!(problem["errors"].as_array().is_some_and(|errors| (90..=100).contains(&errors.len())));
+        assert!(answer.body.len() < 200_000, "{} bytes", answer.body.len());
+    }
+    Ok(())
+}
+
+#[tokio::test]
 async fn duplicate_keys() -> Outcome {
     let raygate = Raygate::memory(&[]).await?;
     for (text, pointers) in [

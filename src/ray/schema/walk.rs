@@ -6,10 +6,8 @@ use jiff::Timestamp;
 use serde_json::{Map, Number, Value};
 
 use super::{Format, Kind, List, Rule, Schema, Test};
+use crate::ray::fault::MOST;
 use crate::ray::quantity::Quantity;
-
-/// The most faults that are told of one value: what a person reads, and a bound on what a hostile one costs.
-pub const MOST: usize = 100;
 
 /// One step from the root of an object towards a place in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
