@@ -218,3 +218,89 @@ async fn unlike_versions_are_warned_of() -> Outcome {
     assert_eq!(answer.json().get("warnings"), None, "{answer:?}");
     Ok(())
 }
+
+/// What others put into a RayCluster: none of it is a member of any document of ours that is sent.
+fn foreign() -> Value {
+    let template = |name: &str| {
+        json!({
+            "metadata": {"annotations": {"sidecar.example/inject": "true"}},
+            "spec": {
+                "topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway"}],
+                "schedulerName": "default-scheduler",
+                "containers": [
+                    {"name": name, "image": "rayproject/ray:2.52.0", "lifecycle": {"preStop": {"exec": {"command": ["ray", "stop"]}}},
+                     "env": [{"name": "THEIRS", "value": "1"}]},
+                    {"name": "proxy", "image": "busybox", "command": ["sleep", "infinity"]},
+                ],
+            },
+        })
+    };
+    json!({
+        "apiVersion": "ray.io/v1", "kind": "RayCluster",
+        "metadata": {"name": "theirs", "annotations": {"unknown.example/key": "kept"}, "labels": {"unknown.example/label": "kept"}},
+        "spec": {
+            "rayVersion": "2.52.0", "upgradeStrategy": {"type": "None"}, "headServiceAnnotations": {"lb.example/kind": "nlb"},
+            "headGroupSpec": {"rayStartParams": {}, "resources": {"CPU": "2"}, "template": template("ray-head")},
+            "workerGroupSpecs": [
+                {"groupName": "w", "replicas": 1, "minReplicas": 0, "maxReplicas": 4, "scaleStrategy": {"workersToDelete": []},
+                 "labels": {"pool": "a"}, "template": template("ray-worker")},
+                {"groupName": "v", "replicas": 0, "minReplicas": 0, "maxReplicas": 4, "template": template("ray-worker")},
+            ],
+        },
+    })
+}
+
+/// Every write of ours that doesn't ask for their removal leaves what others wrote as it is; on any backend.
+pub(crate) async fn foreign_fields_survive(raygate: &Api, add_finalizer: impl AsyncFn() -> Outcome) -> Outcome {
+    let answer = raygate.post("/clusters", &foreign()).await?;
+    assert_eq!(answer.status, 201, "{answer:?}");
+    add_finalizer().await?;
+    let spec = async || -> Outcome<Value> { Ok(raygate.get("/clusters/theirs/manifest").await?.json()) };
+    let mut wanted = spec().await?;
+    let mut step = async |body: Value, change: &dyn Fn(&mut Value)| -> Outcome {
+        let answer = patch(raygate, "/clusters/theirs", &body).await?;
+        assert_eq!(answer.status, 200, "{body}: {answer:?}");
+        change(&mut wanted);
+        let held = spec().await?;
+        for member in ["labels", "annotations", "finalizers"] {
+            assert_eq!(held["metadata"][member], wanted["metadata"][member], "{member} after {body}");
+        }
+        assert_eq!(held["spec"], wanted["spec"], "after {body}");
+        Ok(())
+    };
+    step(json!({"workerGroups": {"w": {"replicas": 2}}}), &|object| {
+        object["spec"]["workerGroupSpecs"][0]["replicas"] = json!(2)
+    })
+    .await?;
+    step(json!({"labels": {"mine": "1"}}), &|object| object["metadata"]["labels"]["mine"] = json!("1")).await?;
+    step(json!({"workerGroups": {"v": {"env": {"MINE": "2"}}}}), &|object| {
+        let env = &mut object["spec"]["workerGroupSpecs"][1]["template"]["spec"]["containers"][0]["env"];
+        *env = json!([{"name": "THEIRS", "value": "1"}, {"name": "MINE", "value": "2"}]);
+    })
+    .await?;
+    step(json!({"head": {"cpu": "1"}}), &|object| {
+        let amounts = json!({"limits": {"cpu": "1"}, "requests": {"cpu": "1"}});
+        object["spec"]["headGroupSpec"]["template"]["spec"]["containers"][0]["resources"] = amounts;
+    })
+    .await?;
+    step(json!({"rayVersion": "2.53.0"}), &|object| {
+        object["spec"]["rayVersion"] = json!("2.53.0");
+        object["spec"]["headGroupSpec"]["template"]["spec"]["containers"][0]["image"] = json!("rayproject/ray:2.53.0");
+        for group in 0..2 {
+            let container = &mut object["spec"]["workerGroupSpecs"][group]["template"]["spec"]["containers"][0];
+            container["image"] = json!("rayproject/ray:2.53.0");
+        }
+    })
+    .await?;
+    step(json!({"workerGroups": {"v": null}}), &|object| {
+        object["spec"]["workerGroupSpecs"].as_array_mut().map(Vec::pop);
+    })
+    .await?;
+    step(json!({"suspended": true}), &|object| object["spec"]["suspend"] = json!(true)).await
+}
+
+#[tokio::test]
+async fn what_others_wrote_survives() -> Outcome {
+    let raygate = Raygate::memory(&[]).await?;
+    foreign_fields_survive(&raygate, async || Ok(())).await
+}

@@ -166,3 +166,25 @@ async fn put_back(raygate: &Raygate, name: &str) -> Outcome {
     })
     .await
 }
+
+#[tokio::test]
+#[ignore = "needs the control plane that tests/run starts"]
+async fn what_others_wrote_survives() -> Outcome {
+    let bed = Bed::new("foreign").await?;
+    let raygate = bed.raygate(&[]).await?;
+    let add_finalizer = async || {
+        let patch = r#"{"metadata": {"finalizers": ["example.com/held"]}}"#;
+        bed.kubectl(&["patch", "raycluster", "theirs", "--type=merge", "-p", patch], "").await?;
+        let finalizers =
+            async || Ok(raygate.get("/clusters/theirs/manifest").await?.json()["metadata"]["finalizers"].clone());
+        eventually("raygate sees the finalizer", async || {
+            let seen: Outcome<Value> = finalizers().await;
+            Ok((seen? == json!(["example.com/held"])).then_some(()))
+        })
+        .await
+    };
+    crate::writes::foreign_fields_survive(&raygate, add_finalizer).await?;
+    let patch = r#"{"metadata": {"finalizers": null}}"#;
+    bed.kubectl(&["patch", "raycluster", "theirs", "--type=merge", "-p", patch], "").await?;
+    Ok(())
+}
