@@ -31,6 +31,8 @@ pub struct Entry {
     pub object: Bytes,
     /// What a reader sees, as JSON.
     pub rendered: Bytes,
+    /// The entity tag, made when first needed.
+    etag: OnceLock<String>,
     /// The `ADDED` frame, made when first needed.
     pub(crate) added: OnceLock<Bytes>,
     /// The `MODIFIED` frame, made when first needed.
@@ -42,21 +44,20 @@ pub struct Entry {
 impl Entry {
     /// The entry of an object and its nodes.
     pub(super) fn new(observed: &Observed<RayCluster>, nodes: &[NodeFact], sequence: u64) -> Self {
-        Self::with_object(observed, encode(&observed.raw), nodes, sequence)
+        Self::with_object(observed, encode(&observed.raw), revision(&observed.raw), nodes, sequence)
     }
 
     /// The same object with other nodes; `None` where a reader would see no difference.
     pub(super) fn with_nodes(&self, nodes: &[NodeFact], sequence: u64) -> Option<Self> {
         let raw = serde_json::from_slice(&self.object).ok()?;
         let observed = Observed::from_raw(raw).ok()?;
-        let entry = Self::with_object(&observed, self.object.clone(), nodes, sequence);
+        let entry = Self::with_object(&observed, self.object.clone(), self.revision.clone(), nodes, sequence);
         (entry.rendered != self.rendered).then_some(entry)
     }
 
     /// The entity tag of what a reader sees: the revision, and a digest of the bytes.
-    #[must_use]
-    pub fn etag(&self) -> String {
-        format!("\"{}.{}\"", self.revision, digest(&self.rendered))
+    pub fn etag(&self) -> &str {
+        self.etag.get_or_init(|| format!("\"{}.{}\"", self.revision, digest(&self.rendered)))
     }
 
     /// The same cluster under another number.
@@ -70,23 +71,31 @@ impl Entry {
             sequence,
             object: self.object.clone(),
             rendered: self.rendered.clone(),
+            etag: OnceLock::new(),
             added: OnceLock::new(),
             modified: OnceLock::new(),
             deleted: OnceLock::new(),
         }
     }
 
-    fn with_object(observed: &Observed<RayCluster>, object: Bytes, nodes: &[NodeFact], sequence: u64) -> Self {
+    fn with_object(
+        observed: &Observed<RayCluster>,
+        object: Bytes,
+        revision: String,
+        nodes: &[NodeFact],
+        sequence: u64,
+    ) -> Self {
         let decoded = observed.decoded.as_ref().map_err(String::as_str);
         Self {
             key: ClusterKey::new(observed.namespace(), observed.name()),
             uid: observed.uid().to_owned(),
             version: observed.resource_version().to_owned(),
-            revision: revision(&observed.raw),
+            revision,
             labels: observed.metadata.labels.clone().unwrap_or_default(),
             sequence,
             object,
             rendered: encode(&render(&observed.raw, &observed.metadata, decoded, nodes)),
+            etag: OnceLock::new(),
             added: OnceLock::new(),
             modified: OnceLock::new(),
             deleted: OnceLock::new(),

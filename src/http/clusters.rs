@@ -133,7 +133,8 @@ pub(super) async fn get_cluster(
     must_accept(&parts, JSON)?;
     let entry = app.service.get(&caller, &reference)?;
     let tag = entry.etag();
-    let known = tags(&parts, &IF_NONE_MATCH).is_some_and(|tags| tags.iter().any(|known| known == "*" || *known == tag));
+    let known =
+        tags(&parts, &IF_NONE_MATCH).is_some_and(|tags| tags.iter().any(|known| known == "*" || *known == *tag));
     let (status, body) =
         if known { (StatusCode::NOT_MODIFIED, Bytes::new()) } else { (StatusCode::OK, entry.rendered.clone()) };
     Ok(tagged(answer(&app, status, body, true), &entry))
@@ -295,7 +296,7 @@ fn tags(parts: &Parts, name: &HeaderName) -> Option<Vec<String>> {
     let mut values = parts.headers.get_all(name).iter().peekable();
     values.peek()?;
     let tags = values.flat_map(|value| value.to_str().unwrap_or("?").split(','));
-    Some(tags.map(|tag| tag.trim()).map(|tag| tag.strip_prefix("W/").unwrap_or(tag).to_owned()).collect())
+    Some(tags.map(str::trim).map(|tag| tag.strip_prefix("W/").unwrap_or(tag).to_owned()).collect())
 }
 
 /// A rendered cluster with what its writer should know as its last member.

@@ -65,8 +65,8 @@ fn canonical_at(
             let schema = schema.and_then(Schema::items);
             items.iter().map(|item| canonical_at(parent, item, schema, left_out)).collect()
         }
-        _ if schema.is_some_and(Schema::is_quantity) => canonical_quantity(value),
-        _ => value.clone(),
+        Value::String(_) | Value::Number(_) if schema.is_some_and(Schema::is_quantity) => canonical_quantity(value),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => value.clone(),
     }
 }
 

@@ -3,7 +3,7 @@
 use http::Method;
 use serde_json::{Value, json};
 
-use crate::support::{Answer, Outcome, Raygate, faults};
+use crate::support::{Answer, Api, Outcome, Raygate, faults};
 
 async fn post_yaml(raygate: &Raygate, text: &str) -> Outcome<Answer> {
     raygate.send(Method::POST, "/clusters", &[("content-type", "application/yaml")], text.to_owned()).await
@@ -200,7 +200,11 @@ async fn faults_of_a_manifest_are_placed_in_it() -> Outcome {
 
 #[tokio::test]
 async fn unknown_members_at_any_depth_are_named() -> Outcome {
-    let raygate = Raygate::memory(&[]).await?;
+    unknown_members(&*Raygate::memory(&[]).await?).await
+}
+
+/// Unknown members in documents and in whole RayClusters; on any backend.
+pub(crate) async fn unknown_members(raygate: &Api) -> Outcome {
     for (head, pointer, nearest) in [
         (json!({"podTemplate": {"spec": {"hostNetwrk": true}}}), "/head/podTemplate/spec/hostNetwrk", "hostNetwork"),
         (json!({"podTemplate": {"metdata": {}}}), "/head/podTemplate/metdata", "metadata"),
@@ -224,6 +228,19 @@ async fn unknown_members_at_any_depth_are_named() -> Outcome {
     let problem = problem.problem(400, "MALFORMED");
     assert_eq!(faults(&problem), found(&[("/autoscaling/idleTimeout", "UNKNOWN_MEMBER")]));
     assert!(problem["errors"][0]["message"].as_str().unwrap_or_default().contains("`idleTimeoutSeconds`"), "{problem}");
+    let manifest = json!({"apiVersion": "ray.io/v1", "kind": "RayCluster", "metadata": {"name": "demo", "lable": {}}, "spec": {
+        "headGroupSpec": {"template": {"spec": {"containers": [{"name": "h", "image": "i", "livenesProbe": {}}]}}},
+        "workerGroupSpec": [],
+    }});
+    let problem = raygate.post("/clusters", &manifest).await?.problem(400, "MALFORMED");
+    let container = "/spec/headGroupSpec/template/spec/containers/0";
+    let wanted = ["/metadata/lable", &format!("{container}/livenesProbe"), "/spec/workerGroupSpec"];
+    assert_eq!(faults(&problem), found(&wanted.map(|pointer| (pointer, "UNKNOWN_MEMBER"))), "{problem}");
+    for (fault, near) in
+        problem["errors"].as_array().into_iter().flatten().zip(["labels", "livenessProbe", "workerGroupSpecs"])
+    {
+        assert!(fault["message"].as_str().unwrap_or_default().contains(&format!("`{near}`")), "{fault}");
+    }
     Ok(())
 }
 
@@ -248,12 +265,11 @@ async fn yaml_is_read_as_kubectl_reads_it() -> Outcome {
 #[tokio::test]
 async fn yaml_that_is_not_taken() -> Outcome {
     let raygate = Raygate::memory(&[]).await?;
-    let bomb: String = (1..30)
-        .map(|level| {
-            let before = format!("*a{}", level - 1);
-            format!("a{level}: &a{level} [{before}, {before}, {before}, {before}]\n")
-        })
-        .collect();
+    let mut bomb = "a0: &a0 [x]\n".to_owned();
+    for level in 1..30 {
+        let before = format!("*a{}", level - 1);
+        bomb += &format!("a{level}: &a{level} [{before}, {before}, {before}, {before}]\n");
+    }
     for (text, pointer, code, words) in [
         ("name: demo\nhead:\n  env:\n    FLAG: yes\n".to_owned(), "/head/env/FLAG", "WRONG_TYPE", "\"yes\""),
         ("name: demo\nrayVersion: 2.50\n".to_owned(), "/rayVersion", "WRONG_TYPE", "\"2.50\""),
@@ -263,7 +279,7 @@ async fn yaml_that_is_not_taken() -> Outcome {
         ("name: [\n".to_owned(), "", "SYNTAX", "line"),
         ("name: demo\nhead:\n\tcpu: 1\n".to_owned(), "", "SYNTAX", "line 3"),
         ("# nothing\n".to_owned(), "", "SYNTAX", "empty"),
-        (format!("a0: &a0 [x]\n{bomb}"), "", "SYNTAX", "alias"),
+        (bomb, "", "SYNTAX", "alias"),
     ] {
         let problem = post_yaml(&raygate, &text).await?.problem(400, "MALFORMED");
         assert_eq!(faults(&problem), found(&[(pointer, code)]), "{text}: {problem}");

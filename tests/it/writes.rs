@@ -269,7 +269,7 @@ pub(crate) async fn foreign_fields_survive(raygate: &Api, add_finalizer: impl As
         Ok(())
     };
     step(json!({"workerGroups": {"w": {"replicas": 2}}}), &|object| {
-        object["spec"]["workerGroupSpecs"][0]["replicas"] = json!(2)
+        object["spec"]["workerGroupSpecs"][0]["replicas"] = json!(2);
     })
     .await?;
     step(json!({"labels": {"mine": "1"}}), &|object| object["metadata"]["labels"]["mine"] = json!("1")).await?;
