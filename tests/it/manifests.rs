@@ -268,7 +268,7 @@ async fn yaml_that_is_not_taken() -> Outcome {
     let mut bomb = "a0: &a0 [x]\n".to_owned();
     for level in 1..30 {
         let before = format!("*a{}", level - 1);
-        bomb += &format!("a{level}: &a{level} [{before}, {before}, {before}, {before}]\n");
+        bomb = format!("{bomb}a{level}: &a{level} [{before}, {before}, {before}, {before}]\n");
     }
     for (text, pointer, code, words) in [
         ("name: demo\nhead:\n  env:\n    FLAG: yes\n".to_owned(), "/head/env/FLAG", "WRONG_TYPE", "\"yes\""),

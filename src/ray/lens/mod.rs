@@ -1,4 +1,4 @@
-//! Between a RayCluster and its document, both as JSON: [`view`] one way, [`build`] and [`edit`] the other.
+//! Between a RayCluster and its document, both as JSON: [`view`] one way, [`build`] and [`edit()`] the other.
 //!
 //! A document is a pure function of the RayCluster and stored nowhere. A write is the difference between the document
 //! that is seen and the one that is wanted: both are built, and what differs between the two is what changes in the
