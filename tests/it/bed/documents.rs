@@ -123,6 +123,7 @@ fn lacks(wanted: &Value, found: &Value, at: &str) -> Option<String> {
     }
 }
 
+/// Fails where the two differ.
 fn same<T: PartialEq + serde::Serialize>(found: &T, wanted: &T) -> Outcome {
     if found == wanted {
         return Ok(());
@@ -205,12 +206,14 @@ impl Case {
         let mut socket = raygate.socket(&format!("/clusters/{name}/watch"), &[]).await?;
         let status = self.status();
         let told = socket.until(|event| lacks(&status, &event["cluster"]["status"], "").is_none());
-        let told = timeout(PATIENCE, told).await.map_err(|_| format!("it never is {status}"));
-        let pods = self.pods_lack(name, bed).await?;
-        if let Err(late) = told {
-            return Err(format!("{late}; {pods:?}; {}", raygate.get(&format!("/clusters/{name}")).await?.json()).into());
-        }
-        if let Some(lacking) = pods {
+        let told = timeout(PATIENCE, told).await;
+        let lacking = self.pods_lack(name, bed).await?.unwrap_or_default();
+        let Ok(events) = told else {
+            let cluster = raygate.get(&format!("/clusters/{name}")).await?.json();
+            return Err(format!("it never is {status}; {lacking}; {cluster}").into());
+        };
+        events?;
+        if !lacking.is_empty() {
             return Err(lacking.into());
         }
         for object in &self.expected.objects {
@@ -271,7 +274,10 @@ impl Case {
         self.comes_to_be(&other, bed, raygate).await.map_err(|error| format!("as {other}: {error}"))?;
 
         for name in [name, &other] {
-            assert_eq!(raygate.delete(&format!("/clusters/{name}")).await?.status, 202, "{name}");
+            let answer = raygate.delete(&format!("/clusters/{name}")).await?;
+            if answer.status != 202 {
+                return Err(format!("{name}: {}", answer.json()).into());
+            }
         }
         Ok(())
     }
