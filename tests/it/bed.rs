@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 use crate::contract::{Ground, Outcome};
 use crate::support::{Raygate, eventually};
 
+mod documents;
 mod outage;
 mod samples;
 mod story;
