@@ -160,11 +160,13 @@ fn check_upstream(place: &str, value: &Value, at: &str, faults: &mut Vec<Fault>)
     }
 }
 
-/// A rest of a pod template: it needn't have containers, and the Ray container's entry needn't say more than its name.
+/// A rest of a pod template: it needn't have containers, nor the Ray container's entry a name.
 fn check_template(value: &Value, at: &str, faults: &mut Vec<Fault>) {
     let mut found = Vec::new();
     check_upstream("spec.headGroupSpec.template", value, at, &mut found);
-    found.retain(|fault| fault.code != FaultCode::Required || fault.pointer != format!("{at}/spec/containers"));
+    let containers = format!("{at}/spec/containers");
+    let first = if ray_entry(value) == Some(0) { format!("{containers}/0/name") } else { String::new() };
+    found.retain(|fault| fault.code != FaultCode::Required || (fault.pointer != containers && fault.pointer != first));
     faults.append(&mut found);
 }
 

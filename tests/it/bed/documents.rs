@@ -18,6 +18,8 @@ use tokio::time::timeout;
 use super::*;
 use crate::support::{Api as RaygateApi, PATIENCE};
 
+const JSON: &str = "application/json";
+
 /// Members of an answer that only the server writes.
 const SERVERS: [&str; 5] = ["uid", "createTime", "resourceVersion", "links", "status"];
 
@@ -27,6 +29,8 @@ struct Case {
     document: Value,
     /// The document as it is sent.
     body: String,
+    /// Its media type.
+    media_type: &'static str,
     expected: Expected,
     prepare: String,
 }
@@ -78,9 +82,9 @@ fn cases() -> Outcome<Vec<Case>> {
         let text = files.remove(&file).ok_or("it was there")?;
         let wrong = |error: &dyn std::fmt::Display| format!("{file}: {error}");
         let (name, kind) = file.split_once('.').ok_or("it has a dot")?;
-        let document: Value = match kind {
-            "json" => serde_json::from_str(&text).map_err(|error| wrong(&error))?,
-            "yaml" => serde_saphyr::from_str(&text).map_err(|error| wrong(&error))?,
+        let (document, media_type): (Value, _) = match kind {
+            "json" => (serde_json::from_str(&text).map_err(|error| wrong(&error))?, JSON),
+            "yaml" => (serde_saphyr::from_str(&text).map_err(|error| wrong(&error))?, "application/yaml"),
             _ => return Err(wrong(&"neither JSON nor YAML").into()),
         };
         let expected = files.remove(&format!("{name}.pods.json")).ok_or_else(|| wrong(&"no pods.json"))?;
@@ -91,8 +95,7 @@ fn cases() -> Outcome<Vec<Case>> {
             return Err(wrong(&"what is out of the ordinary needs a reason, and nothing else has one").into());
         }
         let prepare = files.remove(&format!("{name}.prepare.yaml")).unwrap_or_default();
-        let body = if kind == "json" { text } else { document.to_string() };
-        cases.push(Case { name: name.to_owned(), document, body, expected, prepare });
+        cases.push(Case { name: name.to_owned(), document, body: text, media_type, expected, prepare });
     }
     if files.is_empty() { Ok(cases) } else { Err(format!("of no document: {:?}", files.keys()).into()) }
 }
@@ -132,8 +135,9 @@ fn same<T: PartialEq + serde::Serialize>(found: &T, wanted: &T) -> Outcome {
 }
 
 /// Sends a document and hands out what is answered.
-async fn post(raygate: &RaygateApi, document: &str) -> Outcome<Value> {
-    let answer = raygate.send(Method::POST, "/clusters", &[], document.to_owned()).await?;
+async fn post(raygate: &RaygateApi, document: &str, media_type: &str) -> Outcome<Value> {
+    let media_type = [("content-type", media_type)];
+    let answer = raygate.send(Method::POST, "/clusters", &media_type, document.to_owned()).await?;
     if answer.status == 201 { Ok(answer.json()) } else { Err(format!("{}: {}", answer.status, answer.json()).into()) }
 }
 
@@ -261,7 +265,7 @@ impl Case {
     /// The document becomes what it must, and what is read of it then becomes the same under another name.
     async fn becomes(&self, bed: &Bed, raygate: &RaygateApi) -> Outcome {
         let name = self.document["name"].as_str().ok_or("no name")?;
-        let answer = post(raygate, &self.body).await?;
+        let answer = post(raygate, &self.body, self.media_type).await?;
         self.is_answered_by(&answer)?;
         self.comes_to_be(name, bed, raygate).await?;
 
@@ -269,7 +273,7 @@ impl Case {
         same(&said(&copy)?, &said(&answer)?)?;
         let other = format!("{name}-too");
         copy["name"] = json!(other);
-        let answer = post(raygate, &copy.to_string()).await?;
+        let answer = post(raygate, &copy.to_string(), JSON).await?;
         same(&said(&answer)?, &said(&copy)?)?;
         self.comes_to_be(&other, bed, raygate).await.map_err(|error| format!("as {other}: {error}"))?;
 
@@ -335,7 +339,7 @@ async fn documents_are_answered_in_their_normal_form() -> Outcome {
     assert!(cases.len() >= 20, "{}", cases.len());
     let mut outcomes = Vec::new();
     for case in &cases {
-        let answer = post(&raygate, &case.body).await;
+        let answer = post(&raygate, &case.body, case.media_type).await;
         outcomes.push((case.name.clone(), answer.and_then(|answer| case.is_answered_by(&answer))));
     }
     assert_all(outcomes);

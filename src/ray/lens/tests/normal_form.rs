@@ -317,6 +317,21 @@ fn the_rest_of_a_template_is_laid_under_the_short_members() {
 }
 
 #[test]
+fn the_ray_containers_entry_needs_no_name() {
+    let template = json!({"spec": {"containers": [{"tty": true}, {"name": "s", "image": "s"}]}});
+    let made = created(json!({"name": "d", "workerGroups": {"w": {"podTemplate": template}}}));
+    let containers = &made["spec"]["workerGroupSpecs"][0]["template"]["spec"]["containers"];
+    assert_eq!((&containers[0]["name"], &containers[0]["tty"]), (&json!("ray-worker"), &json!(true)));
+    let nameless = json!({"spec": {"containers": [{"image": "s"}]}});
+    let found = faults(json!({"name": "d", "head": {"podTemplate": nameless}}));
+    assert_eq!(
+        found,
+        [("/head/podTemplate/spec/containers/0/name".into(), FaultCode::Required)],
+        "a sidecar needs one"
+    );
+}
+
+#[test]
 fn a_volume_shared_with_a_sidecar_goes_to_the_template() {
     let sidecar = json!({"name": "logs", "image": "f", "volumeMounts": [{"name": "logs", "mountPath": "/in"}]});
     let head = json!({"volumes": {"logs": {"emptyDir": {}, "mountPath": "/tmp/ray"}}, "podTemplate": {"spec": {"containers": [sidecar]}}});
