@@ -110,6 +110,7 @@ mod memory {
             namespaces: vec!["home".to_owned(), "elsewhere".to_owned()],
             pod_start_delay: Duration::from_millis(5),
             pod_stop_delay: Duration::from_millis(5),
+            ..Options::default()
         };
         let (namespace, elsewhere) = ("home".to_owned(), "elsewhere".to_owned());
         ready(Ok(Ground { backend: backend(options), namespace, elsewhere }))
