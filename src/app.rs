@@ -109,7 +109,7 @@ async fn backend(config: &Config) -> Result<Backend, String> {
         node_memory: config.memory_node_memory.clone(),
         node_gpus: config.memory_node_gpu,
         images: config.memory_images.clone(),
-        objects: config.memory_objects.clone(),
+        objects: config.memory_objects.iter().map(|object| object.parse()).collect::<Result<_, _>>()?,
         back_off: Duration::from_millis(config.memory_back_off_milliseconds),
     }))
 }

@@ -5,7 +5,6 @@ use std::path::PathBuf;
 
 use clap::{Parser, ValueEnum};
 
-use crate::manager::memory::Object;
 use crate::ray::name::check_label_name;
 use crate::ray::quantity::Quantity;
 
@@ -170,7 +169,7 @@ pub struct Config {
         value_delimiter = ' ',
         value_name = "KIND/NAME[:KEY,KEY]"
     )]
-    pub memory_objects: Vec<Object>,
+    pub memory_objects: Vec<String>,
 
     /// Backend `memory`: how long a back-off of ten seconds takes; what is said of it tells the real one.
     #[arg(long, env = "RAYGATE_MEMORY_BACK_OFF_MILLISECONDS", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(10..=10_000), value_name = "MILLISECONDS")]
