@@ -95,8 +95,8 @@ impl PodDigest {
             ready_since: ready.and_then(|condition| Some(condition.last_transition_time.as_ref()?.0)),
             deleting: metadata.deletion_timestamp.is_some(),
             verdict: verdict.map(|reason| Box::new(why(Some(reason), status.message))),
-            unscheduled: condition("PodScheduled").filter(|found| found.status == "False").map(said),
-            disruption: condition("DisruptionTarget").filter(|found| found.status == "True").map(said),
+            unscheduled: condition("PodScheduled").filter(|found| found.status == "False").map(said).map(Box::new),
+            disruption: condition("DisruptionTarget").filter(|found| found.status == "True").map(said).map(Box::new),
             containers: init.chain(containers).collect(),
             phase: status.phase.unwrap_or_default(),
         };
@@ -109,9 +109,9 @@ fn why(reason: Option<String>, message: Option<String>) -> Why {
     Why { reason: bounded(reason.unwrap_or_default()), message: bounded(message.unwrap_or_default()), since: None }
 }
 
-fn said(condition: &PodCondition) -> Box<Why> {
+fn said(condition: &PodCondition) -> Why {
     let since = condition.last_transition_time.as_ref().map(|time| time.0);
-    Box::new(Why { since, ..why(condition.reason.clone(), condition.message.clone()) })
+    Why { since, ..why(condition.reason.clone(), condition.message.clone()) }
 }
 
 fn container(status: ContainerStatus, init: bool) -> ContainerFact {

@@ -216,9 +216,8 @@ impl Shell<'_> {
                 Step::Exit(code) | Step::Done(code) => Step::Done(code),
                 Step::Forever => Step::Forever,
             },
-            None => Step::Done(0),
             Some(_) if last && !self.init => Step::Forever,
-            Some(_) => Step::Done(0),
+            Some(_) | None => Step::Done(0),
         }
     }
 

@@ -10,33 +10,13 @@ use tokio::time::Instant;
 
 use super::command::{Run, run};
 use super::image::Reference;
+use super::pace::{BackOff, Now, Pace, written};
 use super::reference::Objects;
 use super::template::{Template, WAIT};
 use crate::ray::facts::{ContainerFact, ContainerState, NodeFact, TEXT_LIMIT, Termination, Why, bounded};
 
 /// Between two attempts of the kubelet to sync a pod with an error.
 const SYNC: Duration = Duration::from_secs(10);
-const FIRST_BACK_OFF: Duration = Duration::from_secs(10);
-const LONGEST_BACK_OFF: Duration = Duration::from_mins(5);
-
-/// How fast time goes for pods.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Pace {
-    pub(super) start: Duration,
-    pub(super) stop: Duration,
-    /// How long a back-off of ten seconds takes.
-    pub(super) back_off: Duration,
-}
-
-impl Pace {
-    /// How long that takes here which takes so long in real life.
-    pub(super) fn scaled(&self, real: Duration) -> Duration {
-        // Ten seconds are ten million microseconds; what is left of a second is multiplied apart, for its precision.
-        let unit = u32::try_from(self.back_off.as_micros()).unwrap_or(u32::MAX);
-        (real / 10_000_000).saturating_mul(unit)
-    }
-}
-
 /// What is around the pods.
 #[derive(Debug)]
 pub(super) struct World {
@@ -44,13 +24,6 @@ pub(super) struct World {
     pub(super) images: Vec<String>,
     pub(super) objects: Objects,
     pub(super) pace: Pace,
-}
-
-/// The present, by the clock of timers and by the wall's.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Now {
-    pub(super) timer: Instant,
-    pub(super) wall: Timestamp,
 }
 
 /// A pod that was given to a machine.
@@ -91,43 +64,11 @@ enum Phase {
     },
 }
 
-/// client-go's exponential back-off, in the kubelet's real durations; only the clock is scaled.
-#[derive(Default)]
-struct BackOff {
-    delay: Duration,
-    last: Option<Instant>,
-}
-
-impl BackOff {
-    fn is_fresh(&self, pace: Pace, event: Instant) -> bool {
-        self.last.is_some_and(|last| event.saturating_duration_since(last) <= pace.scaled(2 * LONGEST_BACK_OFF))
-    }
-
-    /// Until when it lasts, if it still does.
-    fn until(&self, pace: Pace, since: Instant, now: Instant) -> Option<Instant> {
-        let until = since + pace.scaled(self.delay);
-        (self.is_fresh(pace, since) && now < until).then_some(until)
-    }
-
-    fn next(&mut self, pace: Pace, event: Instant, now: Instant) {
-        let fresh = self.is_fresh(pace, event);
-        self.delay = if fresh { (2 * self.delay).min(LONGEST_BACK_OFF) } else { FIRST_BACK_OFF };
-        self.last = Some(now);
-    }
-}
-
-/// Who the pod is, for messages.
-struct Name<'a> {
-    namespace: &'a str,
-    name: &'a str,
-    uid: &'a str,
-}
-
 /// One pass over a pod.
 struct Pass<'a> {
     world: &'a World,
     template: &'a Template,
-    pod: Name<'a>,
+    pod: &'a NodeFact,
     head_answers: bool,
     now: Now,
     wake: Option<Instant>,
@@ -149,8 +90,7 @@ impl Pod {
         if !world.objects.can_mount(&self.template.spec) {
             return None;
         }
-        let pod = Name { namespace: &fact.namespace, name: &fact.name, uid: &fact.uid };
-        let mut pass = Pass { world, template: &self.template, pod, head_answers, now, wake: None };
+        let mut pass = Pass { world, template: &self.template, pod: fact, head_answers, now, wake: None };
         let mut initialized = true;
         for ((container, init), life) in self.template.containers().zip(&mut self.containers) {
             if initialized {
@@ -206,7 +146,7 @@ impl Pod {
             };
             if init {
                 match ended {
-                    _ if life.is_sidecar(container) && life.starts > 0 => {}
+                    _ if is_sidecar(container) && life.starts > 0 => {}
                     Some(0) => {}
                     Some(_) if !restarts(policy, container, init, 1) => return "Failed",
                     Some(_) | None => return "Pending",
@@ -233,11 +173,16 @@ impl Pod {
 /// Whether the policy starts a container again that ended so.
 fn restarts(policy: Option<&str>, container: &Container, init: bool, exit_code: i32) -> bool {
     match policy.unwrap_or("Always") {
-        _ if init && container.restart_policy.as_deref() == Some("Always") => true,
+        _ if init && is_sidecar(container) => true,
         "Never" => false,
         "OnFailure" => exit_code != 0,
         _ => !init || exit_code != 0,
     }
+}
+
+/// Of an init container: whether it stays beside the others.
+fn is_sidecar(container: &Container) -> bool {
+    container.restart_policy.as_deref() == Some("Always")
 }
 
 impl Life {
@@ -245,16 +190,12 @@ impl Life {
         matches!(self.phase, Phase::Running { .. })
     }
 
-    fn is_sidecar(&self, container: &Container) -> bool {
-        container.restart_policy.as_deref() == Some("Always")
-    }
-
     /// Whether the containers after this init container may start.
     fn lets_pass(&self, container: &Container) -> bool {
         match &self.phase {
             Phase::Created => false,
-            Phase::Running { .. } => self.is_sidecar(container),
-            Phase::Ended { end, .. } => end.exit_code == 0 && !self.is_sidecar(container),
+            Phase::Running { .. } => is_sidecar(container),
+            Phase::Ended { end, .. } => end.exit_code == 0 && !is_sidecar(container),
         }
     }
 
@@ -347,7 +288,7 @@ impl Pass<'_> {
         // The operator gives Ray's container a probe; the others are ready as soon as they run.
         let probed = !init && self.template.spec.containers.first().is_some_and(|ray| ray.name == container.name);
         let ready = *since + if probed { self.world.pace.start / 2 } else { Duration::ZERO };
-        life.ready = self.now.timer >= ready && (!init || life.is_sidecar(container));
+        life.ready = self.now.timer >= ready && (!init || is_sidecar(container));
         if self.now.timer < ready {
             self.wake(ready);
         }
@@ -369,7 +310,7 @@ impl Pass<'_> {
     }
 
     fn crash_loop(&self, container: &Container, delay: Duration) -> Why {
-        let Name { namespace, name, uid } = &self.pod;
+        let NodeFact { namespace, name, uid, .. } = self.pod;
         let (delay, container) = (written(delay), &container.name);
         let message = format!("back-off {delay} restarting failed container={container} pod={name}_{namespace}({uid})");
         Why { reason: "CrashLoopBackOff".to_owned(), message: bounded(message), since: None }
@@ -380,7 +321,7 @@ impl Pass<'_> {
         if let Err((reason, message, retry)) = self.pull(container, life) {
             return self.refuse(life, reason, message, retry);
         }
-        if let Err(message) = self.world.objects.check_environment(self.pod.namespace, container) {
+        if let Err(message) = self.world.objects.check_environment(&self.pod.namespace, container) {
             return self.refuse(life, "CreateContainerConfigError", message, None);
         }
         if let Phase::Ended { at, end } = std::mem::take(&mut life.phase) {
@@ -389,7 +330,7 @@ impl Pass<'_> {
         }
         life.starts = life.starts.saturating_add(1);
         (life.why, life.not_before) = (None, None);
-        let run = if init && container.name == WAIT { self.wait(container) } else { run(container, init) };
+        let run = if init && container.name == WAIT { wait(container) } else { run(container, init) };
         if let Run::Refused(message) = run {
             // containerd reports a start that failed as an exit 128 at the epoch.
             let end = self.termination("StartError", bounded(message.clone()), 128, Timestamp::UNIX_EPOCH);
@@ -398,14 +339,6 @@ impl Pass<'_> {
         }
         life.phase = Phase::Running { since: self.now.timer, started: self.now.wall, run };
         self.watch(container, init, life);
-    }
-
-    /// Waiting for the head takes a shell, and whatever else it needs is there.
-    fn wait(&self, container: &Container) -> Run {
-        match run(container, true) {
-            refused @ Run::Refused(_) => refused,
-            Run::Forever | Run::Ends(_) => Run::Forever,
-        }
     }
 
     fn refuse(&mut self, life: &mut Life, reason: &str, message: String, retry: Option<Duration>) {
@@ -445,6 +378,14 @@ impl Pass<'_> {
     }
 }
 
+/// Waiting for the head takes a shell; whatever else it needs is there.
+fn wait(container: &Container) -> Run {
+    match run(container, true) {
+        refused @ Run::Refused(_) => refused,
+        Run::Forever | Run::Ends(_) => Run::Forever,
+    }
+}
+
 /// containerd's reason of an exit.
 fn reason(exit_code: i32) -> &'static str {
     if exit_code == 0 { "Completed" } else { "Error" }
@@ -456,12 +397,4 @@ fn tail(output: &str) -> String {
     let text = lines.get(lines.len().saturating_sub(80)..).unwrap_or_default().concat();
     let start = text.ceil_char_boundary(text.len().saturating_sub(TEXT_LIMIT));
     text.get(start..).unwrap_or_default().to_owned()
-}
-
-/// As Go writes a duration of whole seconds: `40s`, `1m20s`.
-fn written(duration: Duration) -> String {
-    match (duration.as_secs() / 60, duration.as_secs() % 60) {
-        (0, seconds) => format!("{seconds}s"),
-        (minutes, seconds) => format!("{minutes}m{seconds}s"),
-    }
 }

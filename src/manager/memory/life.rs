@@ -13,9 +13,9 @@ use tokio::time::sleep_until;
 use uuid::Uuid;
 
 use super::collection::Key;
-use super::kubelet::Now;
 use super::machines::Machines;
 use super::operator;
+use super::pace::Now;
 use super::status::{Failure, status};
 use super::store::{FOREGROUND, Store, Work, finalizers, is_deleting, text};
 use super::template::Template;

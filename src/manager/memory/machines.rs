@@ -9,7 +9,8 @@ use tokio::time::Instant;
 use uuid::Uuid;
 
 use super::collection::Key;
-use super::kubelet::{Now, Pod, World};
+use super::kubelet::{Pod, World};
+use super::pace::Now;
 use super::scheduler::{self, Nodes};
 use super::store::Store;
 use super::template::Template;
@@ -97,7 +98,7 @@ impl Machines {
         };
         let arrival = match &place {
             Place::Waiting { arrival, refusal } => {
-                fact.unscheduled = Some(unschedulable(refusal, now));
+                fact.unscheduled = Some(Box::new(unschedulable(refusal, now)));
                 Some(*arrival)
             }
             Place::At { node, pod } => {
@@ -252,7 +253,7 @@ impl Machines {
                         old.clone_from(&refusal);
                         self.store.change_pod(&entry.cluster, &entry.name, &uid.to_string(), |fact| {
                             let since = fact.unscheduled.as_ref().and_then(|why| why.since);
-                            fact.unscheduled = Some(Box::new(Why { since, ..*unschedulable(&refusal, now) }));
+                            fact.unscheduled = Some(Box::new(Why { since, ..unschedulable(&refusal, now) }));
                         });
                     }
                     refused.insert(kind, refusal);
@@ -347,6 +348,6 @@ impl Machines {
     }
 }
 
-fn unschedulable(message: &str, now: Now) -> Box<Why> {
-    Box::new(Why { reason: "Unschedulable".to_owned(), message: message.to_owned(), since: Some(now.wall) })
+fn unschedulable(message: &str, now: Now) -> Why {
+    Why { reason: "Unschedulable".to_owned(), message: message.to_owned(), since: Some(now.wall) }
 }

@@ -14,8 +14,9 @@ use futures::StreamExt;
 use serde_json::Value;
 use tokio_util::task::AbortOnDropHandle;
 
-use self::kubelet::{Pace, World};
+use self::kubelet::World;
 use self::machines::Machines;
+use self::pace::Pace;
 use self::scheduler::Nodes;
 use self::selector::Selector;
 use self::store::Store;
@@ -36,6 +37,7 @@ mod kubelet;
 mod life;
 mod machines;
 mod operator;
+mod pace;
 mod reference;
 mod scheduler;
 mod schema;

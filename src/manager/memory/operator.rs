@@ -49,7 +49,7 @@ pub(super) fn plan(cluster: &RayCluster, pods: &[Arc<NodeFact>], is_over: impl F
         Some(_) => {}
     }
     for group in cluster.worker_groups() {
-        if !plan_group(&mut plan, cluster, group, pods, &is_over) {
+        if !plan_group(&mut plan, cluster, group, pods, is_over) {
             break;
         }
     }

@@ -80,8 +80,8 @@ fn containers(spec: &PodSpec) -> impl Iterator<Item = (String, &Container)> {
     init.chain(others.map(|(index, container)| (format!("spec.containers[{index}]"), container)))
 }
 
-fn bash() -> Option<Vec<String>> {
-    Some(["/bin/bash", "-c", "--"].map(str::to_owned).to_vec())
+fn bash() -> Vec<String> {
+    ["/bin/bash", "-c", "--"].map(str::to_owned).to_vec()
 }
 
 /// Of the same image as the Ray container, with its variables and mounts. What it runs is the kubelet's to know.
@@ -90,7 +90,7 @@ fn wait_for_head(ray: &Container) -> Container {
         name: WAIT.to_owned(),
         image: ray.image.clone(),
         image_pull_policy: ray.image_pull_policy.clone(),
-        command: bash(),
+        command: Some(bash()),
         env: ray.env.clone(),
         volume_mounts: ray.volume_mounts.clone(),
         resources: Some(amounts("200m", "256Mi")),
@@ -101,13 +101,13 @@ fn wait_for_head(ray: &Container) -> Container {
 /// The operator runs `COMMAND ARGS && ulimit …; ray start …` in a shell, and the quotes of a list of words are lost.
 fn wrap_command(ray: &mut Container, role: NodeRole) {
     let words = ray.command.iter().flatten().chain(ray.args.iter().flatten());
-    let own: String = words.map(|word| format!(" {word} ")).collect();
+    let own = words.map(|word| format!(" {word} ")).collect::<Vec<_>>().concat();
     if own.contains("ray start") {
         return;
     }
     let head = if role == NodeRole::Head { " --head" } else { "" };
     let start = format!("ulimit -n 65536; ray start{head} --block");
-    ray.command = bash();
+    ray.command = Some(bash());
     ray.args = Some(vec![if own.is_empty() { start } else { format!("{own} && {start}") }]);
 }
 
@@ -124,7 +124,7 @@ fn add_autoscaler(spec: &mut PodSpec, role: NodeRole, options: &Value) {
     spec.containers.push(Container {
         name: "autoscaler".to_owned(),
         image: image.or_else(|| spec.containers.first()?.image.clone()),
-        command: bash(),
+        command: Some(bash()),
         args: Some(vec!["ray kuberay-autoscaler".to_owned()]),
         resources: Some(resources.unwrap_or_else(|_| amounts("500m", "512Mi"))),
         ..Container::default()

@@ -14,6 +14,8 @@ use crate::manager::{Backend, Change, ManagerError, Observed, Preconditions, Sco
 use crate::ray::cluster::RayCluster;
 use crate::ray::facts::{ContainerState, NodeFact, NodeRole};
 
+mod failures;
+mod parts;
 mod sequences;
 
 const NAMESPACES: [&str; 2] = ["home", "elsewhere"];

@@ -315,7 +315,7 @@ pub(crate) async fn missing_programs_are_named(ground: &Ground) -> Outcome {
     let (_, end) = story.until_ended(WORKER, "side", "StartError").await?;
     let message = "failed to create containerd task: failed to create shim task: OCI runtime create failed: runc create failed: unable to start container process: error during container init: exec: \"no-such-binary\": executable file not found in $PATH";
     assert_eq!((end.exit_code, end.message.as_str()), (128, message));
-    assert_eq!(end.started.map(|started| started.as_second()), Some(0));
+    assert_eq!(end.started.map(jiff::Timestamp::as_second), Some(0));
     let (_, end) = story.until_ended(WORKER, "shell", "Error").await?;
     assert_eq!((end.exit_code, end.message.as_str()), (127, "sh: no-such-tool: not found\n"));
     story.end().await
