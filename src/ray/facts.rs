@@ -1,5 +1,7 @@
 //! What a pod is reduced to, the moment it arrives: the facts that a cluster's state is made of.
 
+use std::sync::Arc;
+
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -16,7 +18,7 @@ pub enum NodeRole {
     Other,
 }
 
-/// One pod of a Ray cluster, in Kubernetes' own words.
+/// One pod of a Ray cluster, in Kubernetes' own words. Cheap to clone: what is long is shared.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct NodeFact {
     /// The pod's namespace.
@@ -46,13 +48,13 @@ pub struct NodeFact {
     /// Whether the pod has a deletion time.
     pub deleting: bool,
     /// `status.reason` and `status.message`, of the pod as a whole: `Evicted`, for one.
-    pub verdict: Option<Box<Why>>,
+    pub verdict: Option<Arc<Why>>,
     /// Condition `PodScheduled` where it isn't met: no machine can take the pod.
-    pub unscheduled: Option<Box<Why>>,
+    pub unscheduled: Option<Arc<Why>>,
     /// Condition `DisruptionTarget` where it holds: the pod is being taken away (eviction, preemption, a lost machine).
-    pub disruption: Option<Box<Why>>,
+    pub disruption: Option<Arc<Why>>,
     /// Its containers, init containers first; none until a kubelet has spoken.
-    pub containers: Vec<ContainerFact>,
+    pub containers: Arc<[ContainerFact]>,
 }
 
 /// Why something is as it is.
@@ -141,15 +143,17 @@ impl NodeFact {
         let unscheduled = || self.unscheduled.as_deref().map(|why| why.reason.as_str());
         whole.or_else(|| self.containers.iter().find_map(ContainerFact::reason)).or_else(unscheduled)
     }
+}
 
-    /// Keeps no more containers than [`CONTAINER_LIMIT`]: those in trouble before the others.
-    pub fn bound_containers(&mut self) {
-        if self.containers.len() > CONTAINER_LIMIT {
-            self.containers.sort_by_key(|container| !container.in_trouble());
-            self.containers.truncate(CONTAINER_LIMIT);
-            self.containers.sort_by_key(|container| !container.init);
-        }
+/// The containers, no more than [`CONTAINER_LIMIT`]: those in trouble before the others.
+#[must_use]
+pub fn bounded_containers(mut containers: Vec<ContainerFact>) -> Arc<[ContainerFact]> {
+    if containers.len() > CONTAINER_LIMIT {
+        containers.sort_by_key(|container| !container.in_trouble());
+        containers.truncate(CONTAINER_LIMIT);
+        containers.sort_by_key(|container| !container.init);
     }
+    containers.into()
 }
 
 impl ContainerFact {

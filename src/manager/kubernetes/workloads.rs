@@ -1,5 +1,7 @@
 //! `Workloads` over pods: each is reduced to facts on arrival, its body dropped.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::{ContainerStateTerminated, ContainerStatus, Pod, PodCondition};
@@ -10,7 +12,9 @@ use serde::Deserialize;
 use super::client::Clients;
 use super::watch::watch;
 use crate::manager::{Change, Scope, Watch, Workloads};
-use crate::ray::facts::{ContainerFact, ContainerState, NodeFact, NodeRole, Termination, Why, bounded};
+use crate::ray::facts::{
+    ContainerFact, ContainerState, NodeFact, NodeRole, Termination, Why, bounded, bounded_containers,
+};
 
 /// The pods of Ray clusters on a control plane.
 pub(super) struct KubernetesWorkloads {
@@ -77,7 +81,7 @@ impl PodDigest {
         let verdict = status.reason.filter(|reason| !reason.is_empty());
         let containers = status.container_statuses.into_iter().flatten().map(|status| container(status, false));
         let init = status.init_container_statuses.into_iter().flatten().map(|status| container(status, true));
-        let mut fact = NodeFact {
+        NodeFact {
             namespace: metadata.namespace.unwrap_or_default(),
             name: metadata.name.unwrap_or_default(),
             uid: metadata.uid.unwrap_or_default(),
@@ -94,14 +98,12 @@ impl PodDigest {
             ready: ready.is_some_and(|condition| condition.status == "True"),
             ready_since: ready.and_then(|condition| Some(condition.last_transition_time.as_ref()?.0)),
             deleting: metadata.deletion_timestamp.is_some(),
-            verdict: verdict.map(|reason| Box::new(why(Some(reason), status.message))),
-            unscheduled: condition("PodScheduled").filter(|found| found.status == "False").map(said).map(Box::new),
-            disruption: condition("DisruptionTarget").filter(|found| found.status == "True").map(said).map(Box::new),
-            containers: init.chain(containers).collect(),
+            verdict: verdict.map(|reason| Arc::new(why(Some(reason), status.message))),
+            unscheduled: condition("PodScheduled").filter(|found| found.status == "False").map(said).map(Arc::new),
+            disruption: condition("DisruptionTarget").filter(|found| found.status == "True").map(said).map(Arc::new),
+            containers: bounded_containers(init.chain(containers).collect()),
             phase: status.phase.unwrap_or_default(),
-        };
-        fact.bound_containers();
-        fact
+        }
     }
 }
 

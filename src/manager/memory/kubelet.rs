@@ -13,7 +13,9 @@ use super::image::Reference;
 use super::pace::{BackOff, Now, Pace, written};
 use super::reference::Objects;
 use super::template::{Template, WAIT};
-use crate::ray::facts::{ContainerFact, ContainerState, NodeFact, TEXT_LIMIT, Termination, Why, bounded};
+use crate::ray::facts::{
+    ContainerFact, ContainerState, NodeFact, TEXT_LIMIT, Termination, Why, bounded, bounded_containers,
+};
 
 /// Between two attempts of the kubelet to sync a pod with an error.
 const SYNC: Duration = Duration::from_secs(10);
@@ -120,19 +122,19 @@ impl Pod {
         let init = self.template.containers().any(|(_, init)| init);
         let idle = if init { "PodInitializing" } else { "ContainerCreating" };
         let containers = self.template.containers().zip(&self.containers);
-        let containers = containers.map(|((container, init), life)| life.fact(container, init, idle));
-        fact.containers = containers.collect();
+        let mut containers: Vec<_> =
+            containers.map(|((container, init), life)| life.fact(container, init, idle)).collect();
         // The kubelet sorts them, init containers aside.
         let key = |container: &ContainerFact| (!container.init, (!container.init).then(|| container.name.clone()));
-        fact.containers.sort_by_cached_key(key);
+        containers.sort_by_cached_key(key);
         self.phase().clone_into(&mut fact.phase);
-        let mut others = fact.containers.iter().filter(|container| !container.init);
+        let mut others = containers.iter().filter(|container| !container.init);
         let ready = fact.phase == "Running" && others.all(|container| container.ready);
         if ready != fact.ready || fact.ready_since.is_none() {
             fact.ready = ready;
             fact.ready_since = Some(now);
         }
-        fact.bound_containers();
+        fact.containers = bounded_containers(containers);
     }
 
     /// `getPhase` of the kubelet.

@@ -98,7 +98,7 @@ impl Machines {
         };
         let arrival = match &place {
             Place::Waiting { arrival, refusal } => {
-                fact.unscheduled = Some(Box::new(unschedulable(refusal, now)));
+                fact.unscheduled = Some(Arc::new(unschedulable(refusal, now)));
                 Some(*arrival)
             }
             Place::At { node, pod } => {
@@ -253,7 +253,7 @@ impl Machines {
                         old.clone_from(&refusal);
                         self.store.change_pod(&entry.cluster, &entry.name, &uid.to_string(), |fact| {
                             let since = fact.unscheduled.as_ref().and_then(|why| why.since);
-                            fact.unscheduled = Some(Box::new(Why { since, ..unschedulable(&refusal, now) }));
+                            fact.unscheduled = Some(Arc::new(Why { since, ..unschedulable(&refusal, now) }));
                         });
                     }
                     refused.insert(kind, refusal);
@@ -322,7 +322,7 @@ impl Machines {
                     entry.gone_at.get_or_insert(now.timer + self.world.pace.stop);
                     self.store.change_pod(&entry.cluster, &entry.name, &uid.to_string(), |fact| {
                         fact.deleting = true;
-                        fact.disruption = Some(Box::new(Why {
+                        fact.disruption = Some(Arc::new(Why {
                             reason: "DeletionByTaintManager".to_owned(),
                             message: "Taint manager: deleting due to NoExecute taint".to_owned(),
                             since: Some(now.wall),

@@ -57,7 +57,7 @@ fn a_pod_of_two_containers_is_under_a_kilobyte() {
     let texts = [&fact.namespace, &fact.name, &fact.uid, &fact.resource_version, &fact.owner_uid, &fact.group];
     // A uid has 36 letters, not one.
     let mut size = size_of::<NodeFact>() + texts.iter().map(|text| text.capacity()).sum::<usize>() + 2 * 36;
-    for container in &fact.containers {
+    for container in fact.containers.iter() {
         size += size_of_val(container) + container.name.capacity() + container.image.capacity();
         if let ContainerState::Terminated(end) = &container.state {
             size += size_of_val(&**end) + end.reason.capacity();
@@ -135,7 +135,7 @@ fn texts_and_containers_are_bounded() {
     assert_eq!(fact.containers.len(), CONTAINER_LIMIT);
     assert_eq!(fact.containers.iter().filter(|container| container.in_trouble()).count(), 20);
     assert!(fact.containers.is_sorted_by_key(|container| !container.init));
-    for container in &fact.containers {
+    for container in fact.containers.iter() {
         let ContainerState::Terminated(end) = &container.state else { panic!("{container:?}") };
         let expected = if end.exit_code == 0 { 0 } else { TEXT_LIMIT / 3 * 3 };
         assert_eq!(end.message.len(), expected, "a message is worth keeping only where something went wrong");

@@ -86,7 +86,7 @@ async fn pods_of_a_lost_machine_are_not_ready_then_deleted() {
     backend.clusters.create(&cluster("home", "late", 0)).await.unwrap();
     sleep(Duration::from_secs(10)).await;
     let late = pods(&backend).into_iter().find(|pod| pod.name.starts_with("late")).unwrap();
-    let message = late.unscheduled.unwrap().message;
+    let message = late.unscheduled.unwrap().message.clone();
     assert!(message.starts_with("0/1 nodes are available: 1 node(s) had untolerated taint(s)."), "{message}");
 
     nodes.up("memory-node-1");
@@ -170,7 +170,7 @@ async fn restarts_slow_down_as_they_do_in_real_life() {
     let mut restarts = Vec::new();
     while start.elapsed() < Duration::from_mins(20) {
         sleep(Duration::from_millis(500)).await;
-        let container = only(&backend, NodeRole::Head).containers.remove(0);
+        let container = only(&backend, NodeRole::Head).containers[0].clone();
         if container.restarts > i32::try_from(restarts.len()).unwrap() {
             restarts.push(start.elapsed().as_secs());
         }
