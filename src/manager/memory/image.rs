@@ -30,8 +30,8 @@ const REPOSITORIES: [&str; 16] = [
     "curlimages/curl",
     "bitnami/kubectl",
     "grafana/grafana",
-    "prom/prometheus",
     "kuberay/submitter",
+    "kuberay/operator",
 ];
 const RAY: [&str; 3] = ["rayproject/ray", "rayproject/ray-ml", "rayproject/ray-llm"];
 
@@ -116,19 +116,20 @@ impl Reference {
     }
 
     fn is_known_repository(&self) -> bool {
-        self.host == "docker.io" && RAY.iter().chain(&REPOSITORIES).any(|known| *known == self.path)
+        let Self { host, path, .. } = self;
+        match host.as_str() {
+            "docker.io" => RAY.iter().chain(&REPOSITORIES).any(|known| known == path) || path.starts_with("prom/"),
+            "quay.io" => ["kuberay/submitter", "kuberay/operator"].contains(&path.as_str()),
+            "registry.k8s.io" => ["pause", "busybox"].contains(&path.as_str()),
+            _ => false,
+        }
     }
 
     fn is_known(&self) -> bool {
-        if self.digest.is_some() {
-            return false;
-        }
-        let of_kuberay = self.host == "quay.io" && ["kuberay/submitter", "kuberay/operator"].contains(&&*self.path);
-        let version = || TAGS.contains(&&*self.tag) || is_version(&self.tag);
-        if self.host == "docker.io" && RAY.contains(&&*self.path) {
-            return is_ray_tag(&self.tag);
-        }
-        (self.is_known_repository() || of_kuberay) && version()
+        let of_ray = self.host == "docker.io" && RAY.contains(&self.path.as_str());
+        let tag =
+            if of_ray { is_ray_tag(&self.tag) } else { TAGS.contains(&self.tag.as_str()) || is_version(&self.tag) };
+        self.digest.is_none() && self.is_known_repository() && tag
     }
 }
 
