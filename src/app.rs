@@ -104,6 +104,13 @@ async fn backend(config: &Config) -> Result<Backend, String> {
         namespaces,
         pod_start_delay: Duration::from_millis(config.memory_start_milliseconds),
         pod_stop_delay: Duration::from_millis(config.memory_stop_milliseconds),
+        nodes: config.memory_nodes.into(),
+        node_cpu: config.memory_node_cpu.clone(),
+        node_memory: config.memory_node_memory.clone(),
+        node_gpus: config.memory_node_gpu,
+        images: config.memory_images.clone(),
+        objects: config.memory_objects.iter().map(|object| object.parse()).collect::<Result<_, _>>()?,
+        back_off: Duration::from_millis(config.memory_back_off_milliseconds),
     }))
 }
 

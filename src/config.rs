@@ -142,6 +142,39 @@ pub struct Config {
     #[arg(long, env = "RAYGATE_MEMORY_STOP_MILLISECONDS", default_value_t = 1000, value_name = "MILLISECONDS")]
     pub memory_stop_milliseconds: u64,
 
+    /// Backend `memory`: how many machines there are.
+    #[arg(long, env = "RAYGATE_MEMORY_NODES", default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..), value_name = "COUNT")]
+    pub memory_nodes: u8,
+
+    /// Backend `memory`: CPUs of each machine.
+    #[arg(long, env = "RAYGATE_MEMORY_NODE_CPU", default_value = "256", value_parser = amount, value_name = "QUANTITY")]
+    pub memory_node_cpu: Quantity,
+
+    /// Backend `memory`: memory of each machine.
+    #[arg(long, env = "RAYGATE_MEMORY_NODE_MEMORY", default_value = "1Ti", value_parser = amount, value_name = "QUANTITY")]
+    pub memory_node_memory: Quantity,
+
+    /// Backend `memory`: GPUs of each machine.
+    #[arg(long, env = "RAYGATE_MEMORY_NODE_GPU", default_value_t = 8, value_name = "COUNT")]
+    pub memory_node_gpu: u32,
+
+    /// Backend `memory`: an image that exists besides Ray's own and common ones; `*` stands for anything (repeatable).
+    #[arg(long = "memory-image", env = "RAYGATE_MEMORY_IMAGE", value_delimiter = ',', value_name = "IMAGE")]
+    pub memory_images: Vec<String>,
+
+    /// Backend `memory`: a `ConfigMap` or `Secret` that exists, and its keys (repeatable; in the variable separated by spaces).
+    #[arg(
+        long = "memory-object",
+        env = "RAYGATE_MEMORY_OBJECT",
+        value_delimiter = ' ',
+        value_name = "KIND/NAME[:KEY,KEY]"
+    )]
+    pub memory_objects: Vec<String>,
+
+    /// Backend `memory`: how long a back-off of ten seconds takes; what is said of it tells the real one.
+    #[arg(long, env = "RAYGATE_MEMORY_BACK_OFF_MILLISECONDS", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(10..=10_000), value_name = "MILLISECONDS")]
+    pub memory_back_off_milliseconds: u64,
+
     /// How logs are written to standard error.
     #[arg(long, env = "RAYGATE_LOG_FORMAT", value_enum, default_value = "text")]
     pub log_format: LogFormat,
@@ -196,7 +229,11 @@ fn namespace(text: &str) -> Result<String, String> {
 }
 
 fn quantity(text: &str) -> Result<String, String> {
-    Quantity::parse(text).map(|quantity| quantity.as_str().to_owned()).map_err(|wrong| wrong.message)
+    amount(text).map(|quantity| quantity.as_str().to_owned())
+}
+
+fn amount(text: &str) -> Result<Quantity, String> {
+    Quantity::parse(text).map_err(|wrong| wrong.message)
 }
 
 fn connections(text: &str) -> Result<usize, String> {

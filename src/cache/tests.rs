@@ -28,9 +28,7 @@ fn head(uid: &str, owner: &str, ready: bool) -> NodeFact {
         role: NodeRole::Head,
         phase: "Running".into(),
         ready,
-        ready_since: None,
-        deleting: false,
-        reason: None,
+        ..NodeFact::default()
     }
 }
 

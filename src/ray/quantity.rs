@@ -33,7 +33,7 @@ impl Quantity {
         &self.text
     }
 
-    /// Its value in units of 10⁻⁹.
+    /// Its value, in units of 10⁻⁹.
     #[must_use]
     pub fn nanos(&self) -> i128 {
         self.nanos
@@ -49,6 +49,12 @@ impl Quantity {
     #[must_use]
     pub fn is_whole(&self) -> bool {
         self.nanos % NANO == 0
+    }
+}
+
+impl From<u64> for Quantity {
+    fn from(number: u64) -> Self {
+        Self { text: number.to_string(), nanos: i128::from(number) * NANO }
     }
 }
 

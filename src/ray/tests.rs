@@ -20,16 +20,12 @@ fn node(role: NodeRole, group: &str, ready: bool) -> NodeFact {
     NodeFact {
         namespace: "default".into(),
         name: format!("{group}-{ready}"),
-        uid: String::new(),
-        resource_version: String::new(),
         owner_uid: "a".into(),
         group: group.into(),
         role,
         phase: "Running".into(),
         ready,
-        ready_since: None,
-        deleting: false,
-        reason: None,
+        ..NodeFact::default()
     }
 }
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{Namespace, Pod, Service};
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod, Secret, Service};
 use kube::api::{Api, DynamicObject, ListParams, PostParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::core::{ApiResource, GroupVersionKind};
@@ -68,6 +68,18 @@ impl Bed {
         Api::namespaced_with(self.client.clone(), &self.namespace, &kind)
     }
 
+    /// The objects that the contract's ground has.
+    async fn add_objects(&self) -> Outcome {
+        let object = json!({"metadata": {"name": "present"}, "data": {"key": "dmFsdWU="}});
+        let (configs, secrets): (Api<ConfigMap>, Api<Secret>) = (
+            Api::namespaced(self.client.clone(), &self.namespace),
+            Api::namespaced(self.client.clone(), &self.namespace),
+        );
+        configs.create(&PostParams::default(), &serde_json::from_value(object.clone())?).await?;
+        secrets.create(&PostParams::default(), &serde_json::from_value(object)?).await?;
+        Ok(())
+    }
+
     /// Runs the real kubectl in the namespace.
     pub(super) async fn kubectl(&self, arguments: &[&str], input: &str) -> Outcome<String> {
         use tokio::io::AsyncWriteExt as _;
@@ -118,6 +130,7 @@ mod contract {
     async fn ground() -> Outcome<Ground> {
         let bed = Bed::new("contract").await?;
         let elsewhere = fresh(&bed.client, "elsewhere").await?;
+        bed.add_objects().await?;
         let options = Options {
             kubeconfig: Some(kubeconfig()?),
             context: None,

@@ -15,6 +15,7 @@ use std::error::Error;
 use raygate::manager::Backend;
 
 pub(crate) mod deletes;
+pub(crate) mod failures;
 mod follow;
 pub(crate) mod life;
 pub(crate) mod objects;
@@ -25,7 +26,8 @@ pub(crate) mod writes;
 /// What a promise answers: nothing, or how it was broken.
 pub(crate) type Outcome<T = ()> = Result<T, Box<dyn Error + Send + Sync>>;
 
-/// Where one promise is tried: a backend, and two namespaces in it that nobody else uses.
+/// Where one promise is tried: a backend, and two namespaces in it that nobody else uses. The first has a ConfigMap and a
+/// Secret `present` with the key `key`.
 pub(crate) struct Ground {
     pub(crate) backend: Backend,
     pub(crate) namespace: String,
@@ -89,6 +91,27 @@ macro_rules! promises {
                 cluster_of_another_controller_is_left_alone
                 pods_keep_to_their_scope
             ]
+            failures [
+                unknown_image_keeps_a_worker_waiting
+                mistyped_image_of_the_head_is_told_in_the_status
+                private_image_needs_a_login
+                image_names_are_judged
+                missing_references_keep_a_container_waiting
+                optional_references_may_be_missing
+                missing_volume_keeps_the_pod_creating
+                failing_sidecar_is_restarted_with_back_off
+                failing_command_keeps_ray_from_starting
+                missing_programs_are_named
+                image_without_ray_says_so
+                failing_init_container_stops_the_pod
+                too_much_memory_is_killed
+                too_many_cpus_fit_nowhere
+                too_much_of_several_things_fits_nowhere
+                unmatched_node_selector_fits_nowhere
+                unschedulable_head_is_unknown_to_the_operator
+                corrected_image_helps_new_pods_alone
+                finished_worker_is_replaced
+            ]
         }
     };
     (@each $ground:path, $attributes:tt, $($room:ident [$($promise:ident)*])*) => {
@@ -105,21 +128,25 @@ macro_rules! promises {
 }
 
 mod memory {
-    use std::future::{Ready, ready};
     use std::time::Duration;
 
     use raygate::manager::memory::{Options, backend};
 
     use super::{Ground, Outcome};
 
-    fn ground() -> Ready<Outcome<Ground>> {
+    #[expect(clippy::unused_async, reason = "other grounds wait")]
+    async fn ground() -> Outcome<Ground> {
         let options = Options {
             namespaces: vec!["home".to_owned(), "elsewhere".to_owned()],
             pod_start_delay: Duration::from_millis(5),
             pod_stop_delay: Duration::from_millis(5),
+            // A back-off of ten seconds takes a tenth of one.
+            back_off: Duration::from_millis(100),
+            objects: vec!["ConfigMap/present:key".parse()?, "Secret/present:key".parse()?],
+            ..Options::default()
         };
         let (namespace, elsewhere) = ("home".to_owned(), "elsewhere".to_owned());
-        ready(Ok(Ground { backend: backend(options), namespace, elsewhere }))
+        Ok(Ground { backend: backend(options), namespace, elsewhere })
     }
 
     promises!(ground);

@@ -193,7 +193,12 @@ impl Outside for Embedded {
 #[tokio::test]
 async fn a_cluster_lives_and_goes_in_memory() -> Outcome {
     let delay = Duration::from_millis(300);
-    let options = Options { namespaces: vec!["default".into()], pod_start_delay: delay, pod_stop_delay: delay };
+    let options = Options {
+        namespaces: vec!["default".into()],
+        pod_start_delay: delay,
+        pod_stop_delay: delay,
+        ..Options::default()
+    };
     let backend = backend(options);
     let config = Command::try_parse_from(["raygate", "--shutdown-delay-seconds=0"])?.into_config();
     let listener = TcpListener::bind("127.0.0.1:0").await?;

@@ -1,8 +1,10 @@
 //! Kubernetes and KubeRay in a map, for one person: what `cargo run` alone serves.
 //!
 //! `store` has an apiserver's semantics over a `collection` of each kind, `watch` its watches, `schema` what the CRD's
-//! schema says, `selector` its label selectors; `life` is operator, garbage collector and kubelet in one task,
-//! `operator` what the operator decides and `status` what it writes. Nothing survives the process.
+//! schema says, `selector` its label selectors; `life` is operator, garbage collector, scheduler and kubelets in one task:
+//! `operator` what the operator decides, `template` what it makes pods of and `status` what it writes; `machines` where
+//! pods are and `scheduler` where they fit; `kubelet` what becomes of one, as its `image`, its `reference`s and its
+//! `command`s say. Nothing survives the process.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +14,10 @@ use futures::StreamExt;
 use serde_json::Value;
 use tokio_util::task::AbortOnDropHandle;
 
-use self::life::Delays;
+use self::kubelet::World;
+use self::machines::Machines;
+use self::pace::Pace;
+use self::scheduler::Nodes;
 use self::selector::Selector;
 use self::store::Store;
 use super::{
@@ -21,39 +26,108 @@ use super::{
 };
 use crate::ray::cluster::RayCluster;
 use crate::ray::facts::NodeFact;
+use crate::ray::quantity::Quantity;
+
+pub use self::reference::{Object, ObjectKind};
 
 mod collection;
+mod command;
+mod image;
+mod kubelet;
 mod life;
+mod machines;
 mod operator;
+mod pace;
+mod reference;
+mod scheduler;
 mod schema;
 mod selector;
 mod status;
 mod store;
+mod template;
 #[cfg(test)]
 mod tests;
 mod watch;
 
-/// What there is besides the objects, and how fast pods live.
+/// What there is besides the clusters, and how fast pods live.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// The namespaces that exist.
     pub namespaces: Vec<String>,
-    /// From the creation of a pod until it is ready.
+    /// From the creation of a pod until it is ready, if it waits for nothing.
     pub pod_start_delay: Duration,
     /// From the deletion of a pod until it is gone.
     pub pod_stop_delay: Duration,
+    /// How many machines there are: `memory-node-1` and so on.
+    pub nodes: usize,
+    /// The CPUs of each.
+    pub node_cpu: Quantity,
+    /// The memory of each.
+    pub node_memory: Quantity,
+    /// The GPUs (`nvidia.com/gpu`) of each.
+    pub node_gpus: u32,
+    /// Images that exist besides the known ones; `*` stands for anything.
+    pub images: Vec<String>,
+    /// ConfigMaps and Secrets that exist, in every namespace.
+    pub objects: Vec<Object>,
+    /// How long a back-off of ten seconds takes; other times of a kubelet shrink alike, while its words tell the real ones.
+    pub back_off: Duration,
+}
+
+impl Default for Options {
+    /// No namespace yet, but much room, and pods that take their time.
+    fn default() -> Self {
+        Self {
+            namespaces: Vec::new(),
+            pod_start_delay: Duration::from_secs(2),
+            pod_stop_delay: Duration::from_secs(1),
+            nodes: 3,
+            node_cpu: Quantity::from(256),
+            node_memory: Quantity::from(1 << 40),
+            node_gpus: 8,
+            images: Vec::new(),
+            objects: Vec::new(),
+            back_off: Duration::from_secs(1),
+        }
+    }
+}
+
+/// The machines of an embedded backend.
+#[derive(Clone)]
+pub struct NodeSwitch {
+    store: Arc<Store>,
+}
+
+impl NodeSwitch {
+    /// The machine's kubelet falls silent.
+    pub fn down(&self, node: &str) {
+        self.store.set_silent(node, true);
+    }
+
+    /// It speaks again.
+    pub fn up(&self, node: &str) {
+        self.store.set_silent(node, false);
+    }
 }
 
 /// An empty backend inside the process. Its life runs on the present tokio runtime, until the last port of the backend
 /// is dropped; a watch that outlives them stays silent.
 #[must_use]
 pub fn backend(options: Options) -> Backend {
-    let Options { namespaces, pod_start_delay, pod_stop_delay } = options;
-    let store = Arc::new(Store::new(namespaces));
-    let delays = Delays { start: pod_start_delay, stop: pod_stop_delay };
-    let life = AbortOnDropHandle::new(tokio::spawn(life::run(Arc::clone(&store), delays)));
-    let memory = Arc::new(Memory { store, _life: life });
-    Backend { clusters: Arc::<Memory>::clone(&memory), workloads: memory }
+    backend_with_switch(options).0
+}
+
+/// The same, and what takes its machines down.
+#[must_use]
+pub fn backend_with_switch(options: Options) -> (Backend, NodeSwitch) {
+    let store = Arc::new(Store::new(options.namespaces));
+    let pace = Pace { start: options.pod_start_delay, stop: options.pod_stop_delay, back_off: options.back_off };
+    let world = World { images: options.images, objects: options.objects.into_iter().collect(), pace };
+    let nodes = Nodes::new(options.nodes, &options.node_cpu, &options.node_memory, options.node_gpus);
+    let machines = Machines::new(Arc::clone(&store), world, nodes);
+    let life = AbortOnDropHandle::new(tokio::spawn(life::run(Arc::clone(&store), machines)));
+    let memory = Arc::new(Memory { store: Arc::clone(&store), _life: life });
+    (Backend { clusters: Arc::<Memory>::clone(&memory), workloads: memory }, NodeSwitch { store })
 }
 
 struct Memory {

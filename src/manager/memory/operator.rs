@@ -1,6 +1,5 @@
 //! What KubeRay's operator (1.6, `controllers/ray/raycluster_controller.go`) decides on a cluster's pods, as one pure
-//! function of the cluster and the pods. Two liberties: workers wait for a ready head here rather than in an init
-//! container, and GCS fault tolerance has no clean-up.
+//! function of the cluster and the pods. One liberty: GCS fault tolerance has no clean-up.
 
 use std::sync::Arc;
 
@@ -32,8 +31,9 @@ pub(super) fn cares_for(cluster: &RayCluster) -> bool {
 }
 
 /// What the operator does next. While a cluster is being suspended all its pods go, whatever the spec says by then; a
-/// suspended one gets pods again once the status no longer says so.
-pub(super) fn plan(cluster: &RayCluster, pods: &[Arc<NodeFact>]) -> Plan {
+/// suspended one gets pods again once the status no longer says so. `is_over` says of a running pod that nothing starts
+/// its Ray container again.
+pub(super) fn plan(cluster: &RayCluster, pods: &[Arc<NodeFact>], is_over: impl Fn(&NodeFact) -> bool) -> Plan {
     let alive = || pods.iter().filter(|pod| !pod.deleting).cloned();
     if cluster.condition("RayClusterSuspending") == Some(true) {
         return Plan { delete: alive().collect(), ..Plan::default() };
@@ -41,22 +41,41 @@ pub(super) fn plan(cluster: &RayCluster, pods: &[Arc<NodeFact>]) -> Plan {
     if cluster.condition("RayClusterSuspended") == Some(true) || wants_suspension(cluster) {
         return Plan::default();
     }
+    let is_over = |pod: &NodeFact| is_finished(pod) || is_over(pod);
     let mut plan = Plan::default();
     match pods.iter().find(|pod| pod.role == NodeRole::Head) {
         None => plan.create.push(("headgroup".to_owned(), NodeRole::Head)),
-        Some(head) if head.ready && !head.deleting => {
-            for group in cluster.worker_groups() {
-                plan_group(&mut plan, cluster, group, pods);
-            }
-        }
+        Some(head) if is_over(head) => return Plan { delete: vec![Arc::clone(head)], ..Plan::default() },
         Some(_) => {}
+    }
+    for group in cluster.worker_groups() {
+        if !plan_group(&mut plan, cluster, group, pods, is_over) {
+            break;
+        }
     }
     plan
 }
 
-fn plan_group(plan: &mut Plan, cluster: &RayCluster, group: &WorkerGroupSpec, pods: &[Arc<NodeFact>]) {
+fn is_finished(pod: &NodeFact) -> bool {
+    matches!(pod.phase.as_str(), "Failed" | "Succeeded")
+}
+
+/// Plans one group; `false` where pods of it must go before anything else is done.
+fn plan_group(
+    plan: &mut Plan,
+    cluster: &RayCluster,
+    group: &WorkerGroupSpec,
+    pods: &[Arc<NodeFact>],
+    is_over: impl Fn(&NodeFact) -> bool,
+) -> bool {
     let of_group = |pod: &&Arc<NodeFact>| pod.role == NodeRole::Worker && pod.group == group.group_name;
     let present = pods.iter().filter(of_group).count();
+    let over = pods.iter().filter(of_group).filter(|pod| is_over(pod)).cloned();
+    let before = plan.delete.len();
+    plan.delete.extend(over);
+    if plan.delete.len() > before {
+        return false;
+    }
     let mut alive: Vec<Arc<NodeFact>> = pods.iter().filter(of_group).filter(|pod| !pod.deleting).cloned().collect();
 
     let named = group.extra.get("scaleStrategy").and_then(|strategy| strategy["workersToDelete"].as_array());
@@ -76,6 +95,7 @@ fn plan_group(plan: &mut Plan, cluster: &RayCluster, group: &WorkerGroupSpec, po
         let surplus = alive.len().saturating_sub(desired);
         plan.delete.extend(alive.into_iter().take(surplus));
     }
+    true
 }
 
 /// How many pods the operator keeps of this group.

@@ -10,7 +10,7 @@ use uuid::Uuid;
 use super::operator::{desired_pods, is_suspended, wants_suspension};
 use super::schema;
 use crate::ray::cluster::{RayCluster, WorkerGroupSpec};
-use crate::ray::facts::{NodeFact, NodeRole};
+use crate::ray::facts::{ContainerState, NodeFact, NodeRole};
 
 /// The ports of a head whose container names none.
 const DEFAULT_PORTS: [(&str, u16); 5] =
@@ -20,6 +20,14 @@ const DEFAULT_PORTS: [(&str, u16); 5] =
 pub(super) struct Failure {
     pub(super) reason: &'static str,
     pub(super) message: String,
+}
+
+impl Failure {
+    /// The operator joins its own error, which is but the reason, and the apiserver's.
+    pub(super) fn new(role: NodeRole, message: &str) -> Self {
+        let reason = if role == NodeRole::Head { "FailedCreateHeadPod" } else { "FailedCreateWorkerPod" };
+        Self { reason, message: format!("{reason}\n{message}") }
+    }
 }
 
 /// The status after a look at the cluster, which held `old` until now; `None` where it has nothing new to say.
@@ -118,9 +126,9 @@ fn set_conditions(
         Some(failure) => conditions.set("ReplicaFailure", true, failure.reason, &failure.message),
         None => conditions.list.retain(|condition| condition["type"] != "ReplicaFailure"),
     }
-    set_head_pod_ready(conditions, cluster, pods);
+    set_head_pod_ready(conditions, pods);
     if !conditions.hold("RayClusterProvisioned") && !suspended {
-        // With workers that wait for the head, the head alone isn't all pods.
+        // More pods may come with the operator's next look.
         if all_run(pods) && pods.len() >= wanted_pods(cluster) {
             let message = "All Ray Pods are ready for the first time";
             conditions.set("RayClusterProvisioned", true, "AllPodRunningAndReadyFirstTime", message);
@@ -148,15 +156,43 @@ fn set_conditions(
     }
 }
 
-fn set_head_pod_ready(conditions: &mut Conditions<'_>, cluster: &RayCluster, pods: &[Arc<NodeFact>]) {
+fn set_head_pod_ready(conditions: &mut Conditions<'_>, pods: &[Arc<NodeFact>]) {
     match head_pod(pods) {
         None => conditions.set("HeadPodReady", false, "HeadPodNotFound", "Head Pod not found"),
         Some(head) if head.ready => conditions.set("HeadPodReady", true, "HeadPodRunningAndReady", ""),
         Some(head) => {
-            let container = container(cluster)["name"].as_str().unwrap_or_default();
-            let message = format!("containers with unready status: [{container}]; {container}: ");
-            conditions.set("HeadPodReady", false, head.reason.as_deref().unwrap_or("ContainersNotReady"), &message);
+            let (reason, message) = head_trouble(head);
+            conditions.set("HeadPodReady", false, &reason, &message);
         }
+    }
+}
+
+/// `FindHeadPodReadyCondition`: what the pod's condition `Ready` says, and the first container that isn't well.
+fn head_trouble(head: &NodeFact) -> (String, String) {
+    let of_phase = match head.phase.as_str() {
+        "Failed" => Some("PodFailed"),
+        "Succeeded" => Some("PodCompleted"),
+        _ => None,
+    };
+    if let Some(reason) = of_phase {
+        return (reason.to_owned(), String::new());
+    }
+    let containers = || head.containers.iter().filter(|container| !container.init);
+    let unready: Vec<&str> =
+        containers().filter(|container| !container.ready).map(|found| found.name.as_str()).collect();
+    // No kubelet has spoken, or the machine is lost: the condition isn't there, or keeps the reason of a ready pod, none.
+    if unready.is_empty() {
+        return ("Unknown".to_owned(), String::new());
+    }
+    let message = format!("containers with unready status: [{}]", unready.join(" "));
+    let mut words = containers().filter_map(|container| match &container.state {
+        ContainerState::Waiting(why) => Some((&container.name, &why.reason, &why.message)),
+        ContainerState::Terminated(end) => Some((&container.name, &end.reason, &end.message)),
+        ContainerState::Running(_) => None,
+    });
+    match words.next() {
+        Some((name, reason, more)) => (reason.clone(), format!("{message}; {name}: {more}")),
+        None => ("ContainersNotReady".to_owned(), message),
     }
 }
 

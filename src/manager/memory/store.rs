@@ -33,6 +33,8 @@ pub(super) struct State {
     made_for: BTreeMap<Key, BTreeSet<String>>,
     /// Clusters whose life must be looked at.
     dirty: BTreeSet<Key>,
+    /// Machines whose kubelet is silent.
+    silent: BTreeSet<String>,
 }
 
 /// A cluster whose life must be looked at, and all pods that were ever made under its name and are still there.
@@ -196,6 +198,21 @@ impl Store {
     /// Marks clusters whose life must be looked at, besides those that change.
     pub(super) fn mark(&self, keys: impl IntoIterator<Item = Key>) {
         self.lock().dirty.extend(keys);
+    }
+
+    /// Machines whose kubelet is silent.
+    pub(super) fn silent(&self) -> BTreeSet<String> {
+        self.lock().silent.clone()
+    }
+
+    /// Silences a machine, or lets it speak again.
+    pub(super) fn set_silent(&self, node: &str, silent: bool) {
+        self.write(|state| {
+            let changed = if silent { state.silent.insert(node.to_owned()) } else { state.silent.remove(node) };
+            if changed {
+                state.next_version();
+            }
+        });
     }
 
     /// How many pods there are.

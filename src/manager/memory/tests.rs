@@ -12,8 +12,10 @@ use super::collection::LOG_LENGTH;
 use super::{Options, backend, life};
 use crate::manager::{Backend, Change, ManagerError, Observed, Preconditions, Scope, Watch};
 use crate::ray::cluster::RayCluster;
-use crate::ray::facts::{NodeFact, NodeRole};
+use crate::ray::facts::{ContainerState, NodeFact, NodeRole};
 
+mod failures;
+mod parts;
 mod sequences;
 
 const NAMESPACES: [&str; 2] = ["home", "elsewhere"];
@@ -23,11 +25,12 @@ fn new_backend() -> Backend {
         namespaces: NAMESPACES.map(str::to_owned).to_vec(),
         pod_start_delay: Duration::from_secs(3),
         pod_stop_delay: Duration::from_secs(2),
+        ..Options::default()
     })
 }
 
 fn cluster(namespace: &str, name: &str, replicas: i32) -> RayCluster {
-    let template = json!({"spec": {"containers": [{"name": "ray"}]}});
+    let template = json!({"spec": {"containers": [{"name": "ray", "image": "rayproject/ray:2.52.0"}]}});
     let group = json!({"groupName": "small", "replicas": replicas, "template": template});
     let spec = json!({"headGroupSpec": {"template": template}, "workerGroupSpecs": [group]});
     serde_json::from_value(json!({"metadata": {"namespace": namespace, "name": name}, "spec": spec})).unwrap()
@@ -117,21 +120,28 @@ impl<T: Shown> Seen<T> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn workers_come_after_a_ready_head() {
+async fn workers_wait_for_their_head() {
     let backend = new_backend();
     backend.clusters.create(&cluster("home", "demo", 2)).await.unwrap();
     let mut pods = backend.workloads.watch(&Scope::All).changes;
-    let (mut head_ready, mut workers) = (false, 0);
-    while workers < 2 {
+    let (mut head_ready, mut waited, mut ready) = (false, 0, 0);
+    while ready < 2 {
         if let Change::Applied(pod) = pods.next().await.unwrap() {
+            let waits = || matches!(pod.containers[0].state, ContainerState::Running(_));
             match pod.role {
                 NodeRole::Head if pod.ready => head_ready = true,
-                NodeRole::Head => assert_eq!(pod.reason.as_deref(), Some("ContainerCreating")),
-                NodeRole::Worker if pod.ready => workers += 1,
-                NodeRole::Worker | NodeRole::Other => assert!(head_ready),
+                NodeRole::Head => assert!(matches!(pod.reason(), Some("ContainerCreating") | None)),
+                NodeRole::Worker if pod.ready => ready += 1,
+                NodeRole::Worker if !head_ready && waits() => {
+                    assert_eq!((pod.containers[0].name.as_str(), pod.containers[0].init), ("wait-gcs-ready", true));
+                    assert_eq!((pod.phase.as_str(), pod.reason()), ("Pending", Some("PodInitializing")));
+                    waited += 1;
+                }
+                NodeRole::Worker | NodeRole::Other => assert!(!pod.ready),
             }
         }
     }
+    assert!(head_ready && waited == 2);
 }
 
 #[tokio::test(start_paused = true)]

@@ -47,7 +47,7 @@ pub(crate) async fn pods_become_ready(ground: &Ground) -> Outcome {
         assert_eq!((pod.namespace.as_str(), pod.owner_uid.as_str()), (ground.namespace.as_str(), created.uid()));
         assert!(!pod.uid.is_empty() && !pod.resource_version.is_empty());
         assert_eq!((pod.phase.as_str(), pod.ready, pod.deleting), ("Running", true, false));
-        assert_eq!(pod.reason, None);
+        assert_eq!(pod.reason(), None);
         let (group, prefix) = match pod.role {
             NodeRole::Head => ("headgroup", "demo-head-"),
             NodeRole::Worker | NodeRole::Other => ("small", "demo-small-worker-"),
