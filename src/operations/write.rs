@@ -1,6 +1,6 @@
 //! Change a cluster: put a document (or a whole RayCluster) in its place, or merge a patch into it.
 
-use serde_json::{Map, Value, json};
+use serde_json::Value;
 
 use super::create::field_pointer;
 use super::error::from_manager;
@@ -11,6 +11,7 @@ use crate::ray::body::{Body, Format};
 use crate::ray::cluster::RayCluster;
 use crate::ray::document::{Document, unknown_nulls};
 use crate::ray::fault::{Fault, FaultCode, Warning, WarningCode};
+use crate::ray::json;
 use crate::ray::lens::{Edit, Refusal, document_pointer, edit, manifest_pointer, view};
 use crate::ray::manifest::Manifest;
 use crate::ray::name::ClusterKey;
@@ -151,7 +152,7 @@ impl Service {
             warnings.push(warning);
         }
 
-        let difference = difference(&held.raw, &object);
+        let difference = json::difference(&held.raw, &object);
         if difference.is_empty() {
             return Ok(Some(Written { entry: self.cache.wrote(held), warnings }));
         }
@@ -203,7 +204,7 @@ fn named(mut body: Body, key: &ClusterKey) -> Result<Body, ApiError> {
                     Fault::new(format!("{at}/{member}"), FaultCode::Immutable, message).into(),
                 ));
             }
-            Some(Value::Null) | None => drop(members.insert(member.to_owned(), json!(wanted))),
+            Some(Value::Null) | None => drop(members.insert(member.to_owned(), wanted.as_str().into())),
             Some(_) => {}
         }
     }
@@ -220,7 +221,7 @@ fn wanted_document(held: &Value, body: &Body, way: Way) -> Result<Edit, ApiError
         Way::Merge => {
             faults.extend(unknown_nulls(&body.value));
             let mut wanted = Value::Object(view(held).document.0);
-            merge(&mut wanted, &body.value);
+            json::merge(&mut wanted, &body.value);
             wanted
         }
     };
@@ -253,42 +254,4 @@ fn refused(edit: Result<Edit, Refusal>, body: &Body) -> Result<Edit, ApiError> {
             ApiError::new(ErrorCode::AutoscalerOwnsReplicas, detail).hint(hint)
         }
     })
-}
-
-/// RFC 7396, section 2.
-fn merge(target: &mut Value, patch: &Value) {
-    let Value::Object(patch) = patch else {
-        target.clone_from(patch);
-        return;
-    };
-    if !target.is_object() {
-        *target = json!({});
-    }
-    let Value::Object(members) = target else { return };
-    for (name, value) in patch {
-        if value.is_null() {
-            members.shift_remove(name);
-        } else {
-            merge(members.entry(name.clone()).or_insert(Value::Null), value);
-        }
-    }
-}
-
-/// The merge patch (RFC 7396) from one object to another.
-fn difference(from: &Value, to: &Value) -> Map<String, Value> {
-    let (Some(from), Some(to)) = (from.as_object(), to.as_object()) else { return Map::new() };
-    let mut patch = Map::new();
-    for name in from.keys().filter(|name| !to.contains_key(*name)) {
-        patch.insert(name.clone(), Value::Null);
-    }
-    for (name, wanted) in to {
-        match from.get(name) {
-            Some(held) if held == wanted => {}
-            Some(held) if held.is_object() && wanted.is_object() => {
-                patch.insert(name.clone(), difference(held, wanted).into());
-            }
-            _ => drop(patch.insert(name.clone(), wanted.clone())),
-        }
-    }
-    patch
 }

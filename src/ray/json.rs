@@ -140,6 +140,45 @@ impl<'de> Visitor<'de> for Seed<'_> {
     }
 }
 
+/// Applies a merge patch (RFC 7396, section 2); members keep their order, which a library's swapping removal would not.
+pub fn merge(target: &mut Value, patch: &Value) {
+    let Value::Object(patch) = patch else {
+        target.clone_from(patch);
+        return;
+    };
+    if !target.is_object() {
+        *target = Map::new().into();
+    }
+    let Value::Object(members) = target else { return };
+    for (name, value) in patch {
+        if value.is_null() {
+            members.shift_remove(name);
+        } else {
+            merge(members.entry(name.clone()).or_insert(Value::Null), value);
+        }
+    }
+}
+
+/// The merge patch (RFC 7396) from one object to another, which has no nulls where they differ.
+#[must_use]
+pub fn difference(from: &Value, to: &Value) -> Map<String, Value> {
+    let (Some(from), Some(to)) = (from.as_object(), to.as_object()) else { return Map::new() };
+    let mut patch = Map::new();
+    for name in from.keys().filter(|name| !to.contains_key(*name)) {
+        patch.insert(name.clone(), Value::Null);
+    }
+    for (name, wanted) in to {
+        match from.get(name) {
+            Some(held) if held == wanted => {}
+            Some(held) if held.is_object() && wanted.is_object() => {
+                patch.insert(name.clone(), difference(held, wanted).into());
+            }
+            _ => drop(patch.insert(name.clone(), wanted.clone())),
+        }
+    }
+    patch
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -171,6 +210,43 @@ mod tests {
         assert_eq!(read(text.as_bytes()).unwrap().1.0, []);
         let text = format!("{{\"{}\": {{{}\"a\": 1}}}}", "k".repeat(500_000), "\"a\": 1,".repeat(60_000));
         assert_eq!(read(text.as_bytes()).unwrap_err().0[0].code, FaultCode::Syntax, "its faults are bounded");
+    }
+
+    /// The examples of RFC 7396, appendix A.
+    #[test]
+    fn merging_is_the_rfcs() {
+        for (target, patch, result) in [
+            (r#"{"a":"b"}"#, r#"{"a":"c"}"#, r#"{"a":"c"}"#),
+            (r#"{"a":"b"}"#, r#"{"b":"c"}"#, r#"{"a":"b","b":"c"}"#),
+            (r#"{"a":"b"}"#, r#"{"a":null}"#, "{}"),
+            (r#"{"a":"b","b":"c"}"#, r#"{"a":null}"#, r#"{"b":"c"}"#),
+            (r#"{"a":["b"]}"#, r#"{"a":"c"}"#, r#"{"a":"c"}"#),
+            (r#"{"a":"c"}"#, r#"{"a":["b"]}"#, r#"{"a":["b"]}"#),
+            (r#"{"a":{"b":"c"}}"#, r#"{"a":{"b":"d","c":null}}"#, r#"{"a":{"b":"d"}}"#),
+            (r#"{"a":[{"b":"c"}]}"#, r#"{"a":[1]}"#, r#"{"a":[1]}"#),
+            (r#"["a","b"]"#, r#"["c","d"]"#, r#"["c","d"]"#),
+            (r#"{"a":"b"}"#, r#"["c"]"#, r#"["c"]"#),
+            (r#"{"a":"foo"}"#, "null", "null"),
+            (r#"{"e":null}"#, r#"{"a":1}"#, r#"{"e":null,"a":1}"#),
+            ("[1,2]", r#"{"a":"b","c":null}"#, r#"{"a":"b"}"#),
+            ("{}", r#"{"a":{"bb":{"ccc":null}}}"#, r#"{"a":{"bb":{}}}"#),
+        ] {
+            let read = |text: &str| serde_json::from_str::<Value>(text).unwrap();
+            let mut merged = read(target);
+            merge(&mut merged, &read(patch));
+            assert_eq!(merged.to_string(), result, "{target} and {patch}");
+        }
+    }
+
+    #[test]
+    fn a_difference_leads_from_one_to_the_other() {
+        let from = serde_json::json!({"a": 1, "b": {"c": 2, "d": 3}, "e": [1, 2]});
+        let to = serde_json::json!({"b": {"c": 4, "d": 3}, "e": [1], "f": {}});
+        let patch = Value::Object(difference(&from, &to));
+        assert_eq!(patch, serde_json::json!({"a": null, "b": {"c": 4}, "e": [1], "f": {}}));
+        let mut merged = from;
+        merge(&mut merged, &patch);
+        assert_eq!(merged, to);
     }
 
     #[test]

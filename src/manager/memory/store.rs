@@ -12,6 +12,7 @@ use super::schema;
 use crate::clock;
 use crate::manager::{ManagerError, Preconditions, Scope};
 use crate::ray::facts::NodeFact;
+use crate::ray::json;
 
 /// The finalizer that keeps an object until all it owns is gone.
 pub(super) const FOREGROUND: &str = "foregroundDeletion";
@@ -107,7 +108,7 @@ impl Store {
         self.write(|state| {
             let old = state.clusters.get(&key).ok_or(ManagerError::NotFound)?;
             let mut new = Value::clone(&old);
-            merge(&mut new, patch);
+            json::merge(&mut new, patch);
             schema::decode(&new)?;
             if text(&old, "resourceVersion") != resource_version {
                 return Err(ManagerError::Conflict);
@@ -342,23 +343,4 @@ fn set(object: &mut Value, member: &str, value: Value) {
 fn bump_generation(object: &mut Value) {
     let generation = object["metadata"]["generation"].as_i64().unwrap_or(0);
     set(object, "generation", json!(generation + 1));
-}
-
-/// RFC 7396.
-fn merge(target: &mut Value, patch: &Value) {
-    let Some(patch) = patch.as_object() else {
-        *target = patch.clone();
-        return;
-    };
-    if !target.is_object() {
-        *target = json!({});
-    }
-    let Some(members) = target.as_object_mut() else { return };
-    for (name, value) in patch {
-        if value.is_null() {
-            members.shift_remove(name);
-        } else {
-            merge(members.entry(name.clone()).or_insert(Value::Null), value);
-        }
-    }
 }

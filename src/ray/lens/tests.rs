@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::ray::fault::FaultCode;
+use crate::ray::json;
 
 mod laws;
 mod normal_form;
@@ -58,7 +59,7 @@ fn ray(entry: &mut Value) -> &mut Value {
 /// What a merge patch (RFC 7396) of what is seen makes of a RayCluster.
 fn patched(object: &Value, patch: &Value) -> Result<Value, Refusal> {
     let mut wanted = seen(object);
-    merge_patch(&mut wanted, patch);
+    json::merge(&mut wanted, patch);
     put_back(object, wanted)
 }
 
@@ -66,22 +67,4 @@ fn patched(object: &Value, patch: &Value) -> Result<Value, Refusal> {
 fn put_back(object: &Value, wanted: Value) -> Result<Value, Refusal> {
     let (wanted, faults) = Document::read(wanted);
     edit(object, wanted, faults).map(|edit| edit.object)
-}
-
-/// RFC 7396, section 2.
-fn merge_patch(target: &mut Value, patch: &Value) {
-    let Some(patch) = patch.as_object() else {
-        *target = patch.clone();
-        return;
-    };
-    if !target.is_object() {
-        *target = json!({});
-    }
-    for (name, value) in patch {
-        if value.is_null() {
-            target.as_object_mut().unwrap().shift_remove(name);
-        } else {
-            merge_patch(&mut target[name], value);
-        }
-    }
 }

@@ -492,7 +492,7 @@ proptest! {
     #[test]
     fn what_is_patched_is_seen(object in ray_cluster_object(), patch in patch()) {
         let mut wanted = seen(&object);
-        merge_patch(&mut wanted, &patch);
+        json::merge(&mut wanted, &patch);
         obeys(&object, wanted)?;
     }
 
@@ -517,7 +517,7 @@ proptest! {
         let places = plant(&mut object);
         let partial = view(&object).partial;
         let mut wanted = seen(&object);
-        merge_patch(&mut wanted, &patch);
+        json::merge(&mut wanted, &patch);
         let (wanted, faults) = Document::read(wanted);
         let Ok(done) = edit(&object, wanted.clone(), faults) else { return Ok(()) };
         for place in places {
