@@ -127,7 +127,7 @@ async fn fresh(client: &kube::Client, subject: &str) -> Outcome<String> {
 mod contract {
     use super::{Bed, Duration, Ground, Options, Outcome, backend, fresh, kubeconfig};
 
-    async fn ground() -> Outcome<Ground> {
+    pub(super) async fn ground() -> Outcome<Ground> {
         let bed = Bed::new("contract").await?;
         let elsewhere = fresh(&bed.client, "elsewhere").await?;
         bed.add_objects().await?;
@@ -142,6 +142,41 @@ mod contract {
     }
 
     promises!(ground, #[ignore = "needs the control plane that tests/run starts"]);
+}
+
+/// Tests that disturb whatever else runs on the control plane: `tests/run` runs them by themselves.
+mod alone {
+    use http::Method;
+
+    use super::contract::ground;
+    use crate::contract::Outcome;
+    use crate::contract::failures::{Machines, lost_machine_makes_its_pods_unready};
+    use crate::support::Api;
+
+    /// The control interface of the control plane's kubelet.
+    struct Control(Api);
+
+    impl Control {
+        fn new() -> Outcome<Self> {
+            let control = std::env::var("RAYGATE_BED_CONTROL")
+                .map_err(|_| "RAYGATE_BED_CONTROL is not set: tests/run does it")?;
+            Ok(Self(Api::at(control.trim_start_matches("http://").parse()?)))
+        }
+    }
+
+    impl Machines for Control {
+        async fn set_silent(&self, machine: &str, silent: bool) -> Outcome {
+            let path = format!("/node-{}?node={machine}", if silent { "down" } else { "up" });
+            let answer = self.0.send(Method::POST, &path, &[], "").await?;
+            if answer.status.is_success() { Ok(()) } else { Err(format!("{path}: {answer:?}").into()) }
+        }
+    }
+
+    #[tokio::test]
+    #[ignore = "needs the control plane that tests/run starts"]
+    async fn a_lost_machine_makes_its_pods_unready() -> Outcome {
+        lost_machine_makes_its_pods_unready(&ground().await?, &Control::new()?).await
+    }
 }
 
 mod crd {

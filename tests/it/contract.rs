@@ -130,12 +130,17 @@ macro_rules! promises {
 mod memory {
     use std::time::Duration;
 
-    use raygate::manager::memory::{Options, backend};
+    use raygate::manager::memory::{NodeSwitch, Options, backend_with_switch};
 
+    use super::failures::{Machines, lost_machine_makes_its_pods_unready};
     use super::{Ground, Outcome};
 
     #[expect(clippy::unused_async, reason = "other grounds wait")]
     async fn ground() -> Outcome<Ground> {
+        Ok(ground_with_switch()?.0)
+    }
+
+    fn ground_with_switch() -> Outcome<(Ground, NodeSwitch)> {
         let options = Options {
             namespaces: vec!["home".to_owned(), "elsewhere".to_owned()],
             pod_start_delay: Duration::from_millis(5),
@@ -146,7 +151,25 @@ mod memory {
             ..Options::default()
         };
         let (namespace, elsewhere) = ("home".to_owned(), "elsewhere".to_owned());
-        Ok(Ground { backend: backend(options), namespace, elsewhere })
+        let (backend, machines) = backend_with_switch(options);
+        Ok((Ground { backend, namespace, elsewhere }, machines))
+    }
+
+    impl Machines for NodeSwitch {
+        async fn set_silent(&self, machine: &str, silent: bool) -> Outcome {
+            if silent {
+                self.down(machine)
+            } else {
+                self.up(machine)
+            }
+            Ok(())
+        }
+    }
+
+    #[tokio::test]
+    async fn a_lost_machine_makes_its_pods_unready() -> Outcome {
+        let (ground, machines) = ground_with_switch()?;
+        lost_machine_makes_its_pods_unready(&ground, &machines).await
     }
 
     promises!(ground);

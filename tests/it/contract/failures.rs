@@ -448,3 +448,31 @@ pub(crate) async fn finished_worker_is_replaced(ground: &Ground) -> Outcome {
     assert_eq!((pod.phase.as_str(), container(&pod, "ray-worker").map(|found| found.restarts)), ("Failed", Some(0)));
     story.end().await
 }
+
+/// What takes machines down and up.
+pub(crate) trait Machines {
+    /// The machine's kubelet falls silent, or speaks again.
+    async fn set_silent(&self, machine: &str, silent: bool) -> Outcome;
+}
+
+/// The pods of a lost machine run on as far as anybody knows, and aren't ready; until it is back. Not among the promises:
+/// on a shared backend it would disturb the others.
+pub(crate) async fn lost_machine_makes_its_pods_unready(ground: &Ground, machines: &impl Machines) -> Outcome {
+    let mut story = Story::of(ground, HEAD, |_| ()).await?;
+    let head = story.until(HEAD, "a head that is ready", |pod| pod.ready).await?;
+    let machine = head.host.clone().ok_or("it runs nowhere")?;
+    story.until_head_condition("HeadPodRunningAndReady").await?;
+
+    machines.set_silent(&machine, true).await?;
+    let lost = story.until(HEAD, "a head that is lost", |pod| !pod.ready).await?;
+    assert_eq!((&lost.uid, lost.phase.as_str(), lost.deleting), (&head.uid, "Running", false));
+    assert_eq!(lost.containers, head.containers, "of its containers nothing new is known");
+    let condition = story.until_head_condition("Unknown").await?;
+    assert_eq!(condition["status"], "False", "{condition}");
+
+    machines.set_silent(&machine, false).await?;
+    let back = story.until(HEAD, "a head that is back", |pod| pod.ready).await?;
+    assert_eq!(back.uid, head.uid, "it is the same pod");
+    story.until_head_condition("HeadPodRunningAndReady").await?;
+    story.end().await
+}
