@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::manager::Observed;
 use crate::ray::cluster::RayCluster;
-use crate::ray::facts::NodeFact;
+use crate::ray::facts::Nodes;
 use crate::ray::name::ClusterKey;
 use crate::ray::render::render;
 use crate::ray::revision::{digest, revision};
@@ -43,12 +43,12 @@ pub struct Entry {
 
 impl Entry {
     /// The entry of an object and its nodes.
-    pub(super) fn new(observed: &Observed<RayCluster>, nodes: &[NodeFact], sequence: u64) -> Self {
+    pub(super) fn new(observed: &Observed<RayCluster>, nodes: &Nodes, sequence: u64) -> Self {
         Self::with_object(observed, encode(&observed.raw), revision(&observed.raw), nodes, sequence)
     }
 
     /// The same object with other nodes; `None` where a reader would see no difference.
-    pub(super) fn with_nodes(&self, nodes: &[NodeFact], sequence: u64) -> Option<Self> {
+    pub(super) fn with_nodes(&self, nodes: &Nodes, sequence: u64) -> Option<Self> {
         let raw = serde_json::from_slice(&self.object).ok()?;
         let observed = Observed::from_raw(raw).ok()?;
         let entry = Self::with_object(&observed, self.object.clone(), self.revision.clone(), nodes, sequence);
@@ -82,7 +82,7 @@ impl Entry {
         observed: &Observed<RayCluster>,
         object: Bytes,
         revision: String,
-        nodes: &[NodeFact],
+        nodes: &Nodes,
         sequence: u64,
     ) -> Self {
         let decoded = observed.decoded.as_ref().map_err(String::as_str);

@@ -10,7 +10,7 @@ use tokio::sync::watch;
 use crate::clock;
 use crate::manager::{Backend, ManagerError, Observed, ProofOfLife, Scope};
 use crate::ray::cluster::RayCluster;
-use crate::ray::facts::NodeFact;
+use crate::ray::facts::{NodeFact, Nodes};
 use crate::ray::name::ClusterKey;
 
 mod entry;
@@ -140,13 +140,13 @@ impl Cache {
         let key = ClusterKey::new(observed.namespace(), observed.name());
         let held = self.get(&key).filter(|held| held.uid == observed.uid());
         // Gone or replaced in the meantime: then the answer is all there is to say.
-        held.unwrap_or_else(|| Arc::new(Entry::new(observed, &[], 0)))
+        held.unwrap_or_else(|| Arc::new(Entry::new(observed, &Nodes::default(), 0)))
     }
 
     /// The pods whose owner has this uid, as they are known.
     #[must_use]
     pub fn nodes(&self, uid: &str) -> Vec<NodeFact> {
-        self.read().nodes_of(uid)
+        self.read().nodes_of(uid).present
     }
 
     /// Kubernetes answered that the cluster with this uid is gone.

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use super::entry::{Entry, is_newer};
 use crate::manager::{Observed, Scope};
 use crate::ray::cluster::RayCluster;
-use crate::ray::facts::NodeFact;
+use crate::ray::facts::{NodeFact, Nodes};
 use crate::ray::name::ClusterKey;
 
 /// How many deletions are remembered.
@@ -38,6 +38,8 @@ pub(super) struct Picture {
     written: HashMap<ClusterKey, u64>,
     /// Owner's uid → pod's name → pod.
     nodes: HashMap<String, BTreeMap<String, NodeFact>>,
+    /// Cluster's uid → how many of its pods have gone.
+    gone_nodes: HashMap<String, usize>,
     journal: BTreeMap<u64, Step>,
     /// Sequence and uid of the remembered deletions, oldest first.
     tombstones: VecDeque<(u64, String)>,
@@ -144,6 +146,9 @@ impl Picture {
         if held.is_empty() {
             self.nodes.remove(&node.owner_uid);
         }
+        if self.by_uid.contains_key(&node.owner_uid) {
+            *self.gone_nodes.entry(node.owner_uid.clone()).or_default() += 1;
+        }
         true
     }
 
@@ -159,8 +164,9 @@ impl Picture {
         owners.into_iter().fold(false, |changed, owner| self.nodes_changed(owner) | changed)
     }
 
-    pub(super) fn nodes_of(&self, uid: &str) -> Vec<NodeFact> {
-        self.nodes.get(uid).into_iter().flat_map(BTreeMap::values).cloned().collect()
+    pub(super) fn nodes_of(&self, uid: &str) -> Nodes {
+        let present = self.nodes.get(uid).into_iter().flat_map(BTreeMap::values).cloned().collect();
+        Nodes { present, gone: self.gone_nodes.get(uid).copied().unwrap_or(0) }
     }
 
     fn nodes_changed(&mut self, owner: &str) -> bool {
@@ -189,6 +195,7 @@ impl Picture {
             self.journal.remove(&held.sequence);
         }
         self.by_uid.remove(&last.uid);
+        self.gone_nodes.remove(&last.uid);
         self.written.remove(&last.key);
         self.sequence += 1;
         let last = last.at(self.sequence);

@@ -176,3 +176,12 @@ impl ContainerFact {
         waits_in_vain || ended_badly || self.last.as_ref().is_some_and(|last| last.exit_code != 0)
     }
 }
+
+/// The pods of one cluster, as far as they are known.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Nodes {
+    /// Those that there are.
+    pub present: Vec<NodeFact>,
+    /// How many there were besides: what has been seen to go hasn't just not been seen yet.
+    pub gone: usize,
+}

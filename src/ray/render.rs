@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 
 use super::cluster::RayCluster;
 use super::document::Document;
-use super::facts::NodeFact;
+use super::facts::Nodes;
 use super::fault::Warning;
 use super::lens::{View, view};
 use super::name::ClusterKey;
@@ -85,7 +85,7 @@ pub struct ClusterStatus {
 /// The cluster that an object (`raw` as Kubernetes holds it; `decoded`, or why it can't be) and its nodes amount to.
 /// `nodes` are those whose owner is the cluster, by uid.
 #[must_use]
-pub fn render(raw: &Value, metadata: &ObjectMeta, decoded: Result<&RayCluster, &str>, nodes: &[NodeFact]) -> Cluster {
+pub fn render(raw: &Value, metadata: &ObjectMeta, decoded: Result<&RayCluster, &str>, nodes: &Nodes) -> Cluster {
     let cluster = decoded.ok();
     let key =
         ClusterKey::new(metadata.namespace.clone().unwrap_or_default(), metadata.name.clone().unwrap_or_default());
@@ -108,8 +108,8 @@ pub fn render(raw: &Value, metadata: &ObjectMeta, decoded: Result<&RayCluster, &
         status: ClusterStatus {
             state: cluster.map_or(State::Unknown, |cluster| status::state(cluster, nodes)),
             message: decoded.err().map(|why| format!("What Kubernetes holds under this name can't be read: {why}.")),
-            head: status::head(cluster, nodes),
-            worker_groups: status::groups(cluster, nodes),
+            head: status::head(cluster, &nodes.present),
+            worker_groups: status::groups(cluster, &nodes.present),
             endpoints: status.endpoints.unwrap_or_default(),
             conditions,
             last_transition_time,

@@ -5,7 +5,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::cluster::{RayCluster, WorkerGroupSpec};
-use super::facts::{NodeFact, NodeRole};
+use super::facts::{NodeFact, NodeRole, Nodes};
 
 /// How a cluster is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
@@ -61,14 +61,14 @@ pub struct HeadStatus {
 /// Upstream's `status.state` and `status.observedGeneration` are never used: the one stays `ready` after the head has
 /// died, the other moves only together with other members of the status.
 #[must_use]
-pub fn state(cluster: &RayCluster, nodes: &[NodeFact]) -> State {
+pub fn state(cluster: &RayCluster, nodes: &Nodes) -> State {
     if cluster.metadata.deletion_timestamp.is_some() {
         return State::Deleting;
     }
     if suspension_wanted(cluster) {
-        return if nodes.is_empty() { State::Stopped } else { State::Stopping };
+        return if nodes.present.is_empty() { State::Stopped } else { State::Stopping };
     }
-    if is_ready(cluster, nodes, is_node_ready) {
+    if is_ready(cluster, &nodes.present, is_node_ready) {
         return State::Ready;
     }
     // Sticky until suspended, and the same whoever asks.
@@ -80,14 +80,20 @@ pub fn state(cluster: &RayCluster, nodes: &[NodeFact]) -> State {
 
 /// Whether the operator says that all is ready, and nothing but older news of pods contradicts it: pods and clusters are
 /// watched apart, so the operator's word may arrive before what made it say so. Nothing has got worse yet, then.
-fn is_news_older(cluster: &RayCluster, nodes: &[NodeFact]) -> bool {
-    let workers = cluster.status.as_ref().and_then(|status| status.extra.get("readyWorkerReplicas")?.as_i64());
-    let wanted: i64 = cluster.worker_groups().map(|group| wanted_pods(cluster, group)).sum();
+fn is_news_older(cluster: &RayCluster, nodes: &Nodes) -> bool {
+    let ready = cluster.status.as_ref().and_then(|status| status.extra.get("readyWorkerReplicas")?.as_i64());
+    let workers: i64 = cluster.worker_groups().map(|group| wanted_pods(cluster, group)).sum();
     let said = cluster.condition_since("RayClusterProvisioned");
-    let is_older = |node: &NodeFact| !node.deleting && node.ready_since.is_some_and(|since| Some(since) <= said);
+    let is_older = |node: &NodeFact| {
+        let news = node.ready_since.or(node.created);
+        !node.deleting && news.is_some_and(|news| Some(news) <= said)
+    };
+    // As many as were never seen may be missing: what is gone was.
+    let seen = i64::try_from(nodes.present.len() + nodes.gone).unwrap_or(i64::MAX);
+    let unseen = (1 + workers - seen).max(0);
     cluster.condition("HeadPodReady") == Some(true)
-        && workers.unwrap_or(0) >= wanted
-        && is_ready(cluster, nodes, |node| is_node_ready(node) || is_older(node))
+        && ready.unwrap_or(0) >= workers
+        && missing(cluster, &nodes.present, |node| is_node_ready(node) || is_older(node)) <= unseen
 }
 
 /// `suspend: true`, or no explicit `false` while the operator holds the cluster suspended: it resumes only on one.
@@ -99,11 +105,17 @@ fn suspension_wanted(cluster: &RayCluster) -> bool {
 }
 
 fn is_ready(cluster: &RayCluster, nodes: &[NodeFact], counts: impl Fn(&NodeFact) -> bool) -> bool {
+    missing(cluster, nodes, counts) == 0
+}
+
+/// How many of the wanted nodes there aren't, of those that count.
+fn missing(cluster: &RayCluster, nodes: &[NodeFact], counts: impl Fn(&NodeFact) -> bool) -> i64 {
     let head = nodes.iter().any(|node| node.role == NodeRole::Head && counts(node));
-    head && cluster.worker_groups().all(|group| {
-        let ready = workers_of(&group.group_name, nodes).filter(|node| counts(node)).count();
-        i64::try_from(ready).is_ok_and(|ready| ready >= wanted_pods(cluster, group))
-    })
+    let groups = cluster.worker_groups().map(|group| {
+        let there = workers_of(&group.group_name, nodes).filter(|node| counts(node)).count();
+        (wanted_pods(cluster, group) - i64::try_from(there).unwrap_or(i64::MAX)).max(0)
+    });
+    i64::from(!head) + groups.sum::<i64>()
 }
 
 /// How many ready pods a group needs: with the autoscaler its lower bound, else what the operator keeps.

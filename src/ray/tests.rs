@@ -5,12 +5,12 @@ use serde_json::{Value, json};
 
 use super::cluster::RayCluster;
 use super::document::Document;
-use super::facts::{NodeFact, NodeRole};
+use super::facts::{NodeFact, NodeRole, Nodes};
 use super::fault::{Fault, FaultCode};
 use super::json;
 use super::name::ClusterRef;
 use super::render::render;
-use super::status::{State, state};
+use super::status::{self, State};
 
 fn cluster(value: Value) -> RayCluster {
     serde_json::from_value(value).unwrap()
@@ -35,6 +35,14 @@ fn head(ready: bool) -> NodeFact {
 
 fn worker(ready: bool) -> NodeFact {
     node(NodeRole::Worker, "w", ready)
+}
+
+fn state(cluster: &RayCluster, nodes: &[NodeFact]) -> State {
+    state_with_gone(cluster, nodes, 0)
+}
+
+fn state_with_gone(cluster: &RayCluster, nodes: &[NodeFact], gone: usize) -> State {
+    status::state(cluster, &Nodes { present: nodes.to_vec(), gone })
 }
 
 /// A cluster with one group of two replicas; `change` edits it.
@@ -92,7 +100,16 @@ fn news_of_pods_that_are_older_than_the_operators_word_make_nothing_worse() {
     assert_eq!(with(at(10, false)), State::Pending);
     assert_eq!(with(at(11, false)), State::Degraded, "it has become unready since");
     assert_eq!(with(NodeFact { deleting: true, ..at(9, true) }), State::Degraded, "it is on its way out");
-    assert_eq!(state(&changed(said), &[head(true), worker(true)]), State::Degraded, "it is gone");
+    assert_eq!(state_with_gone(&changed(said), &[head(true), worker(true)], 1), State::Degraded, "it is gone");
+    assert_eq!(state(&changed(said), &[head(true), worker(true)]), State::Pending, "it hasn't been seen yet");
+    assert_eq!(state(&changed(said), &[head(false), worker(true)]), State::Degraded, "only one can be unseen");
+    let new = |second: u8| NodeFact {
+        created: Some(format!("2026-01-01T00:00:{second:02}Z").parse().unwrap()),
+        ready_since: None,
+        ..worker(false)
+    };
+    assert_eq!(with(new(9)), State::Pending, "its readiness hasn't been heard of yet");
+    assert_eq!(with(new(11)), State::Degraded, "it has been made since");
     let growing = changed(|value| {
         said(value);
         value["spec"]["workerGroupSpecs"][0]["replicas"] = json!(3);
@@ -259,7 +276,7 @@ proptest! {
         let decoded = serde_json::from_value::<RayCluster>(value.clone()).map_err(|error| error.to_string());
         let metadata = changed(|_| ()).metadata;
         let nodes = [head(ready), worker(ready)];
-        let rendered = render(&value, &metadata, decoded.as_ref().map_err(String::as_str), &nodes);
+        let rendered = render(&value, &metadata, decoded.as_ref().map_err(String::as_str), &Nodes { present: nodes.to_vec(), gone: 0 });
         prop_assert_eq!(decoded.is_err(), rendered.status.state == State::Unknown);
     }
 

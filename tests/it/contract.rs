@@ -158,9 +158,9 @@ mod memory {
     impl Machines for NodeSwitch {
         async fn set_silent(&self, machine: &str, silent: bool) -> Outcome {
             if silent {
-                self.down(machine)
+                self.down(machine);
             } else {
-                self.up(machine)
+                self.up(machine);
             }
             Ok(())
         }
