@@ -328,7 +328,7 @@ async fn documents_become_the_pods_that_they_say() -> Outcome {
     let prepare: Vec<_> = cases.iter().map(|case| case.prepare.replace("$NAMESPACE", &bed.namespace)).collect();
     bed.kubectl(&["apply", "--server-side", "-f", "-"], &prepare.join("\n---\n")).await?;
     let becoming = cases.iter().map(async |case| (case.name.clone(), case.becomes(&bed, &raygate).await));
-    assert_all(stream::iter(becoming).buffer_unordered(8).collect::<Vec<_>>().await);
+    assert_all(stream::iter(becoming).buffer_unordered(4).collect::<Vec<_>>().await);
     Ok(())
 }
 

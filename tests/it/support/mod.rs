@@ -27,7 +27,7 @@ use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async};
 pub(crate) use crate::contract::Outcome;
 
 /// How long anything that must happen may take on a loaded machine.
-pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
+pub(crate) const PATIENCE: Duration = Duration::from_mins(3);
 
 /// A running raygate: the built binary as a process.
 pub(crate) struct Raygate {
