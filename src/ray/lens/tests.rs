@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::ray::fault::FaultCode;
 
+mod edges;
 mod laws;
 mod normal_form;
 mod places;
