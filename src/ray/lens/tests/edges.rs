@@ -53,6 +53,14 @@ fn a_whole_cluster_with_the_autoscaler_and_no_groups_can_be_put_back() {
     assert_eq!(put_whole(&held, held.clone()), Ok(held));
 }
 
+#[test]
+fn a_whole_cluster_with_two_groups_of_one_name_can_be_put_back() {
+    let mut held = with_head(|_| {});
+    held["spec"]["enableInTreeAutoscaling"] = json!(true);
+    held["spec"]["workerGroupSpecs"] = json!([worker_group(1), worker_group(2)]);
+    assert_eq!(put_whole(&held, held.clone()), Ok(held));
+}
+
 /// Of two mounts at one path only one would be made.
 #[test]
 fn a_second_volume_at_a_path_is_refused() {
