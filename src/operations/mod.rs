@@ -17,6 +17,8 @@ mod delete;
 mod error;
 mod read;
 mod ready;
+#[cfg(test)]
+mod tests;
 mod watch;
 mod write;
 

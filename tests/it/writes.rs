@@ -304,3 +304,13 @@ async fn what_others_wrote_survives() -> Outcome {
     let raygate = Raygate::memory(&[]).await?;
     foreign_fields_survive(&raygate, async || Ok(())).await
 }
+
+#[tokio::test]
+async fn a_guarded_delete_of_a_changed_cluster_is_refused() -> Outcome {
+    let raygate = Raygate::memory(&[]).await?;
+    created(&raygate).await?;
+    let answer = raygate.send(Method::DELETE, "/clusters/demo", &[("if-match", "\"0000000000000000.0\"")], "").await?;
+    answer.problem(412, "PRECONDITION_FAILED");
+    assert_eq!(raygate.get("/clusters/demo").await?.status, 200);
+    Ok(())
+}

@@ -6,6 +6,7 @@ use super::*;
 use crate::ray::fault::FaultCode;
 use crate::ray::json;
 
+mod edges;
 mod laws;
 mod normal_form;
 mod places;

@@ -5,6 +5,7 @@ use proptest::sample::{select, subsequence};
 use proptest::test_runner::RngSeed;
 
 use super::*;
+use crate::ray::manifest::Manifest;
 
 /// Fixed seeds and a bounded count; `RAYGATE_LONG` has fresh seeds and many more.
 fn config(seed: u64) -> ProptestConfig {
@@ -73,6 +74,8 @@ fn mounts() -> BoxedStrategy<Value> {
         json!({"name": "b", "mountPath": "/b2"}),
         json!({"name": "c", "mountPath": "/c", "subPath": "x", "newer": 1}),
         json!({"name": "nowhere", "mountPath": "/n"}),
+        json!({"name": "d", "mountPath": "/d", "mountPropagation": "None"}),
+        json!({"name": "f", "mountPath": "/f", "subPath": "s"}),
     ])
 }
 
@@ -99,6 +102,16 @@ fn ray_container() -> BoxedStrategy<Value> {
             ]),
         ),
         ("volumeMounts", mounts()),
+        ("envFrom", one(&[json!([]), json!([{"configMapRef": {"name": "m"}}])])),
+        (
+            "ports",
+            list(&[
+                json!({"containerPort": 6379}),
+                json!({"containerPort": 6379, "protocol": "UDP"}),
+                json!({"containerPort": 8265, "name": "dashboard", "protocol": "TCP"}),
+            ]),
+        ),
+        ("volumeDevices", one(&[json!([]), json!([{"name": "f", "devicePath": "/dev/f"}])])),
         ("terminationMessagePolicy", one(&[json!("File"), json!("FallbackToLogsOnError")])),
         ("lifecycle", one(&[json!({}), json!({"preStop": {"exec": {"command": ["true"]}}})])),
         ("newer", one(&[json!({"deep": []})])),
@@ -129,6 +142,8 @@ fn template() -> BoxedStrategy<Value> {
                 json!({"name": "b", "persistentVolumeClaim": {"claimName": "data"}}),
                 json!({"name": "c", "configMap": {"name": "code", "defaultMode": 416}}),
                 json!({"name": "d", "csi": {"driver": "x"}}),
+                json!({"name": "f", "ephemeral": {"volumeClaimTemplate": {"spec": {"resources": {"requests": {"storage": "1Gi"}}}}}}),
+                json!({"name": "g"}),
             ]),
         ),
         (
@@ -264,6 +279,9 @@ fn volume() -> BoxedStrategy<Value> {
         json!({"configMap": {"name": "code", "items": []}, "mountPath": "/2", "readOnly": true}),
         json!({"emptyDir": {"sizeLimit": "1Gi"}, "mountPath": "/3"}),
         json!({"emptyDir": {"sizeLimit": "1024Mi"}, "mountPath": "/3"}),
+        json!({"secret": {"secretName": "s"}, "mountPath": "/a"}),
+        json!({"hostPath": {"path": "/h", "type": ""}, "mountPath": "/b2"}),
+        json!({"claim": {"claimName": "data", "readOnly": true}, "mountPath": "/n", "subPath": "x"}),
     ])
 }
 
@@ -299,6 +317,7 @@ fn node(others: Vec<(&'static str, BoxedStrategy<Value>)>) -> BoxedStrategy<Valu
             "volumes",
             some(vec![
                 ("b", volume()),
+                ("nowhere", volume()),
                 (
                     "e",
                     volume()
@@ -320,6 +339,11 @@ fn node(others: Vec<(&'static str, BoxedStrategy<Value>)>) -> BoxedStrategy<Valu
                 json!({"spec": {"containers": [{"name": "bare", "image": "b"}, {"name": "side", "image": "s"}]}}),
                 json!({"spec": {"containers": [{"name": "ray-head", "ports": [{"containerPort": 1}], "volumeMounts": [{"name": "d", "mountPath": "/d"}]}],
                 "volumes": [{"name": "d", "csi": {"driver": "y"}}]}}),
+                json!({"spec": {"initContainers": [{"name": "i", "image": "i", "volumeMounts": [{"name": "b", "mountPath": "/i"}]}]}}),
+                json!({"spec": {"containers": [{"name": "ray-worker", "envFrom": [{"secretRef": {"name": "x"}}], "env": [{"name": "E", "value": "1"}, {"name": "Q", "value": "2"}], "ports": [{"containerPort": 6379, "protocol": "UDP"}]}]}}),
+                json!({"spec": {"containers": [{"name": "ray-head", "resources": {"limits": {"google.com/tpu": "4"}, "claims": [{"name": "c"}]}}], "volumes": [{"name": "q", "emptyDir": {}}]}}),
+                json!({"spec": {"containers": [{"name": "ray-head", "volumeMounts": [{"name": "a", "mountPath": "/zz"}, {"name": "a", "mountPath": "/a"}]}], "volumes": [{"name": "a", "emptyDir": {}}, {"name": "g", "emptyDir": {}}]}}),
+                json!({"metadata": {"labels": {"ray.io/cluster": "z", "pl": "x"}, "annotations": {"raygate.dev/q": "1"}}}),
             ]),
         ),
     ];
@@ -388,9 +412,29 @@ fn patch() -> BoxedStrategy<Value> {
             "/workerGroups/b",
             "/workerGroups/a/image",
             "/workerGroups/a/replicas",
+            "/head/gpu",
+            "/head/gpuResource",
+            "/head/memory",
+            "/head/volumes/b",
+            "/head/env/A",
+            "/head/env/C",
+            "/head/resources/limits",
+            "/head/podTemplate/spec/volumes",
+            "/head/podTemplate/spec/containers",
+            "/head/podTemplate/spec/initContainers",
+            "/head/podTemplate/metadata",
+            "/head/imagePullSecrets",
+            "/autoscaling/enabled",
+            "/headService/type",
+            "/ingress/enabled",
+            "/workerGroups/a/maxReplicas",
+            "/workerGroups/c",
+            "/workerGroups/a/podTemplate",
+            "/workerGroups/a/volumes",
+            "/workerGroups/a/env",
             "/deletionProtection",
         ],
-        0..6,
+        0..9,
     );
     (wanted(), removals)
         .prop_map(|(mut patch, removals)| {
@@ -546,6 +590,30 @@ proptest! {
         }
     }
 
+    /// A label alone changes a label alone, and is never refused.
+    #[test]
+    fn a_label_changes_a_label(object in ray_cluster_object()) {
+        // A spec without a head can't be stored, so every write makes it whole.
+        prop_assume!(object["spec"].get("headGroupSpec").is_some());
+        let mut wanted = object.clone();
+        put(&mut wanted, &["metadata", "labels", "new"], json!("x"));
+        prop_assert_eq!(patched(&object, &json!({"labels": {"new": "x"}})), Ok(wanted));
+    }
+
+    /// Reserved keys of pod templates are neither lost nor changed.
+    #[test]
+    fn reserved_keys_stay(object in ray_cluster_object(), patch in patch()) {
+        let Ok(after) = patched(&object, &patch) else { return Ok(()) };
+        let reserved = |object: &Value, member: &str| -> Map<String, Value> {
+            let keys = &object["spec"]["headGroupSpec"]["template"]["metadata"][member];
+            let keys = keys.as_object().cloned().unwrap_or_default();
+            keys.into_iter().filter(|(key, _)| is_reserved_key(key)).collect()
+        };
+        for member in ["labels", "annotations"] {
+            prop_assert_eq!(reserved(&after, member), reserved(&object, member));
+        }
+    }
+
     /// A write changes no template but those it was asked to change.
     #[test]
     fn what_is_not_asked_for_stays(object in ray_cluster_object(), count in 0..3_i32) {
@@ -569,5 +637,31 @@ proptest! {
             after["spec"]["workerGroupSpecs"][0]["replicas"] = Value::Null;
         }
         prop_assert_eq!(after, wanted);
+    }
+}
+
+proptest! {
+    #![proptest_config(config(12))]
+
+    /// The first law for a whole RayCluster.
+    #[test]
+    fn putting_back_what_is_held_changes_nothing(object in ray_cluster_object()) {
+        // Kubernetes stores no empty maps there.
+        prop_assume!(["labels", "annotations"].iter().all(|member| object["metadata"][member] != json!({})));
+        let (manifest, faults) = Manifest::read(object.clone());
+        prop_assert_eq!(manifest.replace(&object, faults).map(|edit| edit.object), Ok(object.clone()));
+    }
+
+    /// The second law for a whole RayCluster.
+    #[test]
+    fn what_is_put_whole_is_seen(held in ray_cluster_object(), wanted in ray_cluster_object()) {
+        let (manifest, faults) = Manifest::read(wanted.clone());
+        let Ok(done) = manifest.replace(&held, faults) else { return Ok(()) };
+        let (mut seen, mut wanted) = (view(&done.object).document, view(&wanted).document);
+        for document in [&mut seen, &mut wanted] {
+            // A reserved annotation stays as it is held.
+            document.0.shift_remove("deletionProtection");
+        }
+        prop_assert!(is_same(&seen, &wanted), "seen {:?}\nwanted {:?}", seen, wanted);
     }
 }

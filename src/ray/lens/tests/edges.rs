@@ -1,0 +1,162 @@
+//! Edges of the rules: where two of them meet, and where nothing may come of a write.
+
+use serde_json::{Value, json};
+
+use super::*;
+use crate::ray::document::unknown_nulls;
+use crate::ray::fault::MOST;
+use crate::ray::manifest::Manifest;
+
+fn worker_group(replicas: i32) -> Value {
+    json!({
+        "groupName": "w", "replicas": replicas, "minReplicas": 0, "maxReplicas": 5, "numOfHosts": 1,
+        "template": {"spec": {"containers": [{"name": "ray-worker", "image": "rayproject/ray:2.52.0"}]}},
+    })
+}
+
+/// What putting a whole RayCluster makes of one.
+fn put_whole(held: &Value, wanted: Value) -> Result<Value, Refusal> {
+    let (manifest, faults) = Manifest::read(wanted);
+    manifest.replace(held, faults).map(|edit| edit.object)
+}
+
+fn codes(done: Result<Value, Refusal>) -> Vec<FaultCode> {
+    match done {
+        Err(Refusal::Faults(faults)) => faults.into_iter().map(|fault| fault.code).collect(),
+        other => panic!("no fault was found: {other:?}"),
+    }
+}
+
+#[test]
+fn two_groups_of_one_name_hinder_no_other_write_while_the_autoscaler_is_on() {
+    let mut held = with_head(|_| {});
+    held["spec"]["enableInTreeAutoscaling"] = json!(true);
+    held["spec"]["workerGroupSpecs"] = json!([worker_group(1), worker_group(2)]);
+    let mut wanted = held.clone();
+    wanted["metadata"]["labels"] = json!({"team": "a"});
+    assert_eq!(patched(&held, &json!({"labels": {"team": "a"}})), Ok(wanted));
+}
+
+#[test]
+fn an_empty_list_of_groups_stays() {
+    let mut held = with_head(|_| {});
+    held["spec"]["workerGroupSpecs"] = json!([]);
+    let mut wanted = held.clone();
+    wanted["metadata"]["labels"] = json!({"team": "a"});
+    assert_eq!(patched(&held, &json!({"labels": {"team": "a"}})), Ok(wanted));
+}
+
+#[test]
+fn a_whole_cluster_with_the_autoscaler_and_no_groups_can_be_put_back() {
+    let mut held = with_head(|_| {});
+    held["spec"]["enableInTreeAutoscaling"] = json!(true);
+    assert_eq!(put_whole(&held, held.clone()), Ok(held));
+}
+
+#[test]
+fn a_whole_cluster_with_two_groups_of_one_name_can_be_put_back() {
+    let mut held = with_head(|_| {});
+    held["spec"]["enableInTreeAutoscaling"] = json!(true);
+    held["spec"]["workerGroupSpecs"] = json!([worker_group(1), worker_group(2)]);
+    assert_eq!(put_whole(&held, held.clone()), Ok(held));
+}
+
+/// Of two mounts at one path only one would be made.
+#[test]
+fn a_second_volume_at_a_path_is_refused() {
+    let both = json!({"a": {"emptyDir": {}, "mountPath": "/x"}, "b": {"emptyDir": {}, "mountPath": "/x"}});
+    assert!(!faults(json!({"name": "demo", "head": {"volumes": both}})).is_empty());
+
+    let held = with_head(|head| {
+        head["template"]["spec"]["volumes"] = json!([{"name": "a", "emptyDir": {}}]);
+        ray(head)["volumeMounts"] = json!([{"name": "a", "mountPath": "/x"}]);
+    });
+    let done = patched(&held, &json!({"head": {"volumes": {"b": {"emptyDir": {}, "mountPath": "/x"}}}}));
+    assert!(!codes(done).is_empty());
+}
+
+#[test]
+fn reserved_keys_in_a_pod_template_are_refused() {
+    let metadata = json!({"labels": {"ray.io/cluster": "other"}, "annotations": {"raygate.dev/anything": "v1"}});
+    let head = json!({"podTemplate": {"metadata": metadata}});
+    let at = |place: &str| (format!("/head/podTemplate/metadata/{place}"), FaultCode::Reserved);
+    let wanted = [at("annotations/raygate.dev~1anything"), at("labels/ray.io~1cluster")];
+    assert_eq!(faults(json!({"name": "demo", "head": head})), wanted);
+}
+
+#[test]
+fn a_reserved_key_is_not_taken_away_in_silence() {
+    let mut held = with_head(|_| {});
+    held["metadata"]["annotations"] = json!({DELETION_PROTECTION: "v1"});
+    let patch = json!({"annotations": {DELETION_PROTECTION: null}});
+    assert!(patched(&held, &patch).is_err() || !unknown_nulls(&patch).is_empty());
+}
+
+#[test]
+fn a_reserved_part_of_a_whole_cluster_may_not_differ_from_what_is_held() {
+    let mut held = with_head(|head| {
+        head["template"]["metadata"] = json!({"labels": {"ray.io/cluster": "demo"}});
+    });
+    held["metadata"]["labels"] = json!({"ray.io/originated-from-crd": "RayJob"});
+    held["metadata"]["ownerReferences"] = json!([{"apiVersion": "v1", "kind": "ConfigMap", "name": "a", "uid": "1"}]);
+    assert_eq!(put_whole(&held, held.clone()), Ok(held.clone()), "as it is held it may be sent");
+    for place in [
+        "/metadata/ownerReferences/0/uid",
+        "/metadata/labels/ray.io~1originated-from-crd",
+        "/spec/headGroupSpec/template/metadata/labels/ray.io~1cluster",
+    ] {
+        let mut wanted = held.clone();
+        *wanted.pointer_mut(place).unwrap() = json!("other");
+        assert_eq!(codes(put_whole(&held, wanted)), [FaultCode::Reserved], "{place}");
+    }
+}
+
+/// A fault excuses the value that has it, not another one.
+#[test]
+fn a_standing_fault_excuses_no_new_value() {
+    let held = with_head(|head| ray(head)["image"] = json!("no image"));
+    assert!(patched(&held, &json!({"labels": {"team": "a"}})).is_ok());
+    assert_eq!(codes(patched(&held, &json!({"image": "none either"}))), [FaultCode::InvalidValue]);
+}
+
+#[test]
+fn a_number_that_comes_to_light_is_within_its_bounds() {
+    let mut held = with_head(|_| {});
+    held["spec"]["enableInTreeAutoscaling"] = json!(true);
+    held["spec"]["workerGroupSpecs"] = json!([worker_group(5)]);
+    let patch = json!({"autoscaling": {"enabled": false}, "workerGroups": {"w": {"maxReplicas": 3}}});
+    assert_eq!(codes(patched(&held, &patch)), [FaultCode::OutOfRange]);
+}
+
+#[test]
+fn a_new_group_without_any_image_is_refused_even_if_it_says_nothing() {
+    let mut held = with_head(|head| drop(ray(head).as_object_mut().unwrap().remove("image")));
+    held["spec"].as_object_mut().unwrap().remove("rayVersion");
+    assert_eq!(codes(patched(&held, &json!({"workerGroups": {"new": {}}}))), [FaultCode::Required]);
+}
+
+#[test]
+fn an_unknown_member_is_a_fault_even_if_it_is_null() {
+    let unknown = |place: &str| (place.to_owned(), FaultCode::UnknownMember);
+    let wanted = [unknown("/bogus"), unknown("/head/cpus")];
+    assert_eq!(faults(json!({"name": "demo", "bogus": null, "head": {"cpus": null}})), wanted);
+}
+
+/// What is told is bounded, and so is what is kept until it is told.
+#[test]
+fn the_faults_of_one_document_are_bounded() {
+    let volumes: Value = (0..2_000).map(|number| (format!("v{number}"), json!({}))).collect::<Map<_, _>>().into();
+    let volumes_of = |group: &str| json!({"name": "demo", "workerGroups": {group: {"volumes": volumes}}});
+    let secrets = json!({"name": "demo", "head": {"imagePullSecrets": vec![1; 2_000]}});
+    for (what, document) in [
+        ("volumes", volumes_of("w")),
+        ("volumes of a group with an endless name", volumes_of(&"w".repeat(2_000))),
+        ("texts", secrets),
+    ] {
+        let found = Document::read(document).1;
+        // One member's faults may come on top.
+        assert!(found.len() <= MOST + 2, "{what}: {}", found.len());
+        let size: usize = found.iter().map(|fault| fault.pointer.len()).sum();
+        assert!(size < 20_000, "{what}: {size} bytes of pointers");
+    }
+}
