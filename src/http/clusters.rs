@@ -229,7 +229,10 @@ pub(super) async fn patch_cluster(
 ///
 /// In the foreground: the cluster is `DELETING` until nothing of it is left, then there is none.
 #[utoipa::path(delete, path = "/clusters/{ref}", operation_id = "delete_cluster", tag = "clusters",
-    params(("ref" = String, Path, description = "`name`, in your default namespace, or `name.namespace`.")),
+    params(
+        ("ref" = String, Path, description = "`name`, in your default namespace, or `name.namespace`."),
+        ("if-match" = Option<String>, Header, description = "The ETag that was read: the cluster isn't deleted if it has changed since."),
+    ),
     responses(
         (status = 202, description = "The cluster, on its way out.", body = Cluster, content_type = "application/json"),
         (status = 204, description = "Nothing of it was left at once."),
@@ -243,7 +246,8 @@ pub(super) async fn delete_cluster(
     parts: Parts,
 ) -> Result<Response, ApiError> {
     must_accept(&parts, JSON)?;
-    Ok(match app.service.delete(&caller, &reference).await? {
+    let guard = guard(&parts)?;
+    Ok(match app.service.delete(&caller, &reference, &guard).await? {
         Some(entry) => answer(&app, StatusCode::ACCEPTED, entry.rendered.clone(), false),
         None => StatusCode::NO_CONTENT.into_response(),
     })

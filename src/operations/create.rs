@@ -10,7 +10,7 @@ use crate::manager::ManagerError;
 use crate::ray::body::{Body, Format};
 use crate::ray::cluster::RayCluster;
 use crate::ray::document::Document;
-use crate::ray::fault::{Fault, FaultCode, Warning};
+use crate::ray::fault::{Fault, FaultCode, Warning, escape};
 use crate::ray::lens::{build, document_pointer, manifest_pointer, view};
 use crate::ray::manifest::Manifest;
 use crate::ray::name::ClusterKey;
@@ -83,5 +83,5 @@ fn read_manifest(body: &Body) -> Result<Wanted, ApiError> {
 /// A field in Kubernetes' notation (`spec.workerGroupSpecs[0].template`) as a JSON Pointer.
 pub(super) fn field_pointer(field: &str) -> String {
     let tokens = field.split(['.', '[']).map(|token| token.trim_end_matches(']'));
-    tokens.filter(|token| !token.is_empty()).fold(String::new(), |pointer, token| pointer + "/" + token)
+    tokens.filter(|token| !token.is_empty()).fold(String::new(), |pointer, token| pointer + "/" + &escape(token))
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::error::from_manager;
-use super::{ApiError, ErrorCode, Service};
+use super::{ApiError, ErrorCode, Guard, Service};
 use crate::access::{Action, Caller};
 use crate::cache::Entry;
 use crate::manager::{Deletion, ManagerError, Preconditions};
@@ -14,8 +14,13 @@ impl Service {
     /// where nothing was left at once.
     ///
     /// # Errors
-    /// No such cluster; whatever Kubernetes refuses it for.
-    pub async fn delete(&self, caller: &Caller, reference: &str) -> Result<Option<Arc<Entry>>, ApiError> {
+    /// No such cluster; a guard that doesn't hold; one that is protected; whatever Kubernetes refuses it for.
+    pub async fn delete(
+        &self,
+        caller: &Caller,
+        reference: &str,
+        guard: &Guard,
+    ) -> Result<Option<Arc<Entry>>, ApiError> {
         let key = self.resolve(caller, Action::DeleteCluster, reference)?;
         self.fresh()?;
         loop {
@@ -26,10 +31,12 @@ impl Service {
                     if let Some(held) = held {
                         self.cache.gone(&key, &held.uid);
                     }
+                    guard.check(None)?;
                     return Err(ApiError::no_cluster(&key.to_string()));
                 }
                 other => other.map_err(failed)?,
             };
+            guard.check(Some(&observed.raw))?;
             if observed.metadata.deletion_timestamp.is_some() {
                 return Ok(Some(self.cache.wrote(&observed)));
             }

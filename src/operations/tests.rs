@@ -64,6 +64,7 @@ async fn a_late_not_found_hides_no_newer_cluster() {
         namespaces: vec!["default".into()],
         pod_start_delay: Duration::from_millis(10),
         pod_stop_delay: Duration::from_millis(10),
+        ..memory::Options::default()
     };
     let mut backend = memory::backend(options);
     let late = Arc::new(Late { inner: backend.clusters.clone(), read: Semaphore::new(0), answer: Semaphore::new(0) });

@@ -1,6 +1,8 @@
 //! Change a cluster: put a document (or a whole RayCluster) in its place, or merge a patch into it.
 
-use serde_json::Value;
+use std::collections::HashSet;
+
+use serde_json::{Value, json};
 
 use super::create::field_pointer;
 use super::error::from_manager;
@@ -9,7 +11,7 @@ use crate::access::{Action, Caller};
 use crate::manager::{ManagerError, Observed};
 use crate::ray::body::{Body, Format};
 use crate::ray::cluster::RayCluster;
-use crate::ray::document::{Document, unknown_nulls};
+use crate::ray::document::{Document, wrong_removals};
 use crate::ray::fault::{Fault, FaultCode, Warning, WarningCode};
 use crate::ray::json;
 use crate::ray::lens::{Edit, Refusal, document_pointer, edit, manifest_pointer, view};
@@ -28,10 +30,14 @@ pub struct Guard {
 }
 
 impl Guard {
-    fn check(&self, held: Option<&Value>) -> Result<(), ApiError> {
+    /// Whether it holds of what there is.
+    ///
+    /// # Errors
+    /// `PRECONDITION_FAILED`.
+    pub(super) fn check(&self, held: Option<&Value>) -> Result<(), ApiError> {
         let failed = |detail: &str| Err(ApiError::new(ErrorCode::PreconditionFailed, detail));
         match (held, &self.revisions) {
-            (Some(_), _) if self.absent => failed("There is a cluster of this name already."),
+            (Some(_), _) if self.absent => Err(exists()),
             (None, Some(_)) => failed("There is no cluster of this name."),
             (Some(held), Some(revisions)) if !revisions.is_empty() && !revisions.contains(&revision(held)) => {
                 failed("The cluster has changed since it was read; read it again.")
@@ -39,6 +45,10 @@ impl Guard {
             _ => Ok(()),
         }
     }
+}
+
+fn exists() -> ApiError {
+    ApiError::new(ErrorCode::PreconditionFailed, "There is a cluster of this name already.")
 }
 
 /// How a body is to be taken.
@@ -68,7 +78,12 @@ impl Service {
             guard.check(held.as_ref().map(|held| &held.raw))?;
             let Some(held) = held else {
                 let body = named(body, &key)?;
-                return Ok((self.create_from(caller, body).await?, true));
+                return match self.create_from(caller, body).await {
+                    Ok(written) => Ok((written, true)),
+                    // Somebody else made it in between.
+                    Err(error) if guard.absent && error.code == ErrorCode::AlreadyExists => Err(exists()),
+                    Err(error) => Err(error),
+                };
             };
             if guard.revisions.is_none() {
                 let detail = format!("There is a cluster {key} already.");
@@ -107,10 +122,12 @@ impl Service {
 
     /// The cluster from a quorum read, if there is one.
     async fn held_now(&self, key: &ClusterKey) -> Result<Option<Observed<RayCluster>>, ApiError> {
+        // What comes to be while the answer is on its way isn't what it speaks of.
+        let known = self.cache.get(key);
         let held = match self.backend.clusters.get(&key.namespace, &key.name).await {
             Ok(held) => held,
             Err(ManagerError::NotFound) => {
-                if let Some(held) = self.cache.get(key) {
+                if let Some(held) = known {
                     self.cache.gone(key, &held.uid);
                 }
                 return Ok(None);
@@ -159,7 +176,8 @@ impl Service {
         let patch = Value::Object(difference);
         match self.backend.clusters.patch(&key.namespace, &key.name, held.resource_version(), &patch).await {
             Ok(observed) => Ok(Some(Written { entry: self.cache.wrote(&observed), warnings })),
-            Err(ManagerError::Conflict) => {
+            // Somebody else wrote, or deleted it, in between: look again.
+            Err(ManagerError::Conflict | ManagerError::NotFound) => {
                 tokio::time::sleep(super::jitter()).await;
                 Ok(None)
             }
@@ -174,15 +192,13 @@ impl Service {
     /// The operator leaves the pods of a group that vanishes from the spec running for ever, so one that has nodes or
     /// wants some isn't dropped.
     fn check_dropped(&self, held: &Observed<RayCluster>, wanted: &Value) -> Result<(), ApiError> {
-        let names = |object: &Value| -> Vec<String> {
-            let groups = object["spec"]["workerGroupSpecs"].as_array().into_iter().flatten();
-            groups.filter_map(|group| group["groupName"].as_str().map(str::to_owned)).collect()
-        };
-        let kept = names(wanted);
+        let groups = wanted["spec"]["workerGroupSpecs"].as_array().into_iter().flatten();
+        let kept: HashSet<_> = groups.filter_map(|group| group["groupName"].as_str()).collect();
         let nodes = self.cache.nodes(held.uid());
+        let with_nodes: HashSet<_> = nodes.iter().map(|node| node.group.as_str()).collect();
         for group in held.decoded.iter().flat_map(RayCluster::worker_groups) {
-            let in_use = group.desired_pods() > 0 || nodes.iter().any(|node| node.group == group.group_name);
-            if !kept.contains(&group.group_name) && in_use {
+            let name = group.group_name.as_str();
+            if !kept.contains(name) && (group.desired_pods() > 0 || with_nodes.contains(name)) {
                 let detail = format!("The worker group {} has nodes, or wants some.", group.group_name);
                 let hint = "Set its `replicas`, `minReplicas` and `maxReplicas` to 0 first; once its nodes are gone it can be dropped.";
                 return Err(ApiError::new(ErrorCode::GroupInUse, detail).hint(hint));
@@ -195,6 +211,9 @@ impl Service {
 /// The body of a create under a path: its name and namespace are the path's.
 fn named(mut body: Body, key: &ClusterKey) -> Result<Body, ApiError> {
     let at = if body.is_manifest() { "/metadata" } else { "" };
+    if let Some(members) = body.value.as_object_mut().filter(|_| !at.is_empty()) {
+        members.entry("metadata").or_insert_with(|| json!({}));
+    }
     let Some(members) = body.value.pointer_mut(at).and_then(Value::as_object_mut) else { return Ok(body) };
     for (member, wanted) in [("name", &key.name), ("namespace", &key.namespace)] {
         match members.get(member) {
@@ -219,7 +238,7 @@ fn wanted_document(held: &Value, body: &Body, way: Way) -> Result<Edit, ApiError
     let wanted = match way {
         Way::Put => body.value.clone(),
         Way::Merge => {
-            faults.extend(unknown_nulls(&body.value));
+            faults.extend(wrong_removals(&body.value));
             let mut wanted = Value::Object(view(held).document.0);
             json::merge(&mut wanted, &body.value);
             wanted

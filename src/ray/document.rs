@@ -4,10 +4,12 @@
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::check::{check, check_nodes};
-use super::fault::{Fault, FaultCode};
+use super::check::check;
+use super::fault::{Fault, FaultCode, escape};
 use super::lens::GPU;
 use super::members::{DOCUMENT, Kind, Member};
+use super::name::is_reserved_key;
+use super::rules::check_nodes;
 use super::schema::{Schema, ray_cluster};
 
 /// Members that only the server writes: taken and ignored, so that what was read can be sent back.
@@ -30,6 +32,7 @@ impl Document {
             return (Self::default(), vec![Fault::wrong_type("", "an object", &value)]);
         };
         members.retain(|name, _| !SERVER_MEMBERS.contains(&name.as_str()));
+        faults.extend(unknown_nulls(&value));
         tidy(&DOCUMENT, &mut value);
         check(&DOCUMENT, &value, "", &mut faults);
         let document = Self(if let Value::Object(members) = value { members } else { Map::new() });
@@ -81,17 +84,34 @@ impl Document {
     }
 }
 
-/// Members that a patch takes away and that don't exist: nothing else about a null can be wrong.
+/// Members without a value that don't exist: else a null is as good as nothing.
+fn unknown_nulls(value: &Value) -> Vec<Fault> {
+    let mut faults = Vec::new();
+    check(&DOCUMENT, value, "", &mut faults);
+    faults
+        .retain(|fault| fault.code == FaultCode::UnknownMember && value.pointer(&fault.pointer) == Some(&Value::Null));
+    faults
+}
+
+/// What is wrong with a merge patch that the document it makes doesn't show: it takes away what doesn't exist or what isn't
+/// the client's to take.
 #[must_use]
-pub fn unknown_nulls(patch: &Value) -> Vec<Fault> {
+pub fn wrong_removals(patch: &Value) -> Vec<Fault> {
     let mut patch = patch.clone();
     if let Some(members) = patch.as_object_mut() {
         members.retain(|name, _| !SERVER_MEMBERS.contains(&name.as_str()));
     }
-    let mut faults = Vec::new();
-    check(&DOCUMENT, &patch, "", &mut faults);
-    faults
-        .retain(|fault| fault.code == FaultCode::UnknownMember && patch.pointer(&fault.pointer) == Some(&Value::Null));
+    let mut faults = unknown_nulls(&patch);
+    for member in ["name", "namespace"].into_iter().filter(|member| patch.get(*member) == Some(&Value::Null)) {
+        faults.push(Fault::new(format!("/{member}"), FaultCode::Immutable, format!("`{member}` can't be taken away.")));
+    }
+    for member in ["labels", "annotations"] {
+        let keys = patch.get(member).and_then(Value::as_object).into_iter().flatten();
+        for (key, _) in keys.filter(|(key, value)| value.is_null() && is_reserved_key(key)) {
+            let message = format!("`{key}` is written by raygate, kubectl or KubeRay only.");
+            faults.push(Fault::new(format!("/{member}/{}", escape(key)), FaultCode::Reserved, message));
+        }
+    }
     faults
 }
 

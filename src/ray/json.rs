@@ -150,12 +150,10 @@ pub fn merge(target: &mut Value, patch: &Value) {
         *target = Map::new().into();
     }
     let Value::Object(members) = target else { return };
-    for (name, value) in patch {
-        if value.is_null() {
-            members.shift_remove(name);
-        } else {
-            merge(members.entry(name.clone()).or_insert(Value::Null), value);
-        }
+    // All at once: taking away one by one would move the rest each time.
+    members.retain(|name, _| !patch.get(name).is_some_and(Value::is_null));
+    for (name, value) in patch.iter().filter(|(_, value)| !value.is_null()) {
+        merge(members.entry(name.clone()).or_insert(Value::Null), value);
     }
 }
 

@@ -1,5 +1,7 @@
 //! A whole RayCluster as a body: what users of kubectl have.
 
+use std::collections::{HashMap, VecDeque};
+
 use serde_json::{Map, Value};
 
 use super::cluster::{API_VERSION, KIND};
@@ -50,6 +52,13 @@ impl Manifest {
         if let Some(members) = object.as_object_mut() {
             members.shift_remove("status");
         }
+        // A null is as good as nothing, but not under a name that doesn't exist.
+        let mut unknown = Vec::new();
+        ray_cluster().check(&object, "", &mut unknown);
+        unknown.retain(|fault| {
+            fault.code == FaultCode::UnknownMember && object.pointer(&fault.pointer) == Some(&Value::Null)
+        });
+        faults.append(&mut unknown);
         let mut warnings = Vec::new();
         if let Some(metadata) = object.get_mut("metadata") {
             clean(metadata, &mut warnings, &mut faults);
@@ -84,12 +93,18 @@ impl Manifest {
             |pointer: &str| wanted.pointer(pointer).is_some() && wanted.pointer(pointer) == held.pointer(pointer);
         faults.retain(|fault| fault.code != FaultCode::Reserved || !same(&fault.pointer));
         let standing_faults = Self::read(held.clone()).1;
-        let (standing, new): (Vec<_>, Vec<_>) = faults.into_iter().partition(|fault| standing_faults.contains(fault));
+        let unchanged = |fault: &Fault| wanted.pointer(&fault.pointer) == held.pointer(&fault.pointer);
+        let stands =
+            |fault: &Fault| fault.code != FaultCode::Reserved && standing_faults.contains(fault) && unchanged(fault);
+        let (standing, mut new): (Vec<_>, Vec<_>) = faults.into_iter().partition(stands);
+        if wanted.get("spec").is_none() && held.get("spec").is_some() {
+            new.push(Fault::new("/spec", FaultCode::Required, "`spec` can be changed, not taken away."));
+        }
         if !new.is_empty() {
             return Err(Refusal::Faults(new));
         }
         ray_cluster().apply_defaults(wanted);
-        keep_autoscalers(wanted, held);
+        keep_others(wanted, held);
         respell_upstream(Some(ray_cluster()), wanted, held);
 
         let mut object = held.clone();
@@ -112,15 +127,22 @@ impl Manifest {
     }
 }
 
-/// `replicas` and `scaleStrategy` of groups whose numbers Ray's autoscaler sets stay as they are held.
-fn keep_autoscalers(wanted: &mut Value, held: &Value) {
-    if wanted["spec"]["enableInTreeAutoscaling"] != true || held["spec"]["enableInTreeAutoscaling"] != true {
-        return;
+/// What others own in the groups stays as it is held: `replicas` and `scaleStrategy` where Ray's autoscaler is on, and the
+/// reserved keys of pod templates. Of several groups of one name each meets the one at its place among them.
+fn keep_others(wanted: &mut Value, held: &Value) {
+    let autoscaled = [&*wanted, held].iter().all(|object| object["spec"]["enableInTreeAutoscaling"] == true);
+    let mut twins: HashMap<String, VecDeque<&Value>> = HashMap::new();
+    for twin in held["spec"]["workerGroupSpecs"].as_array().into_iter().flatten() {
+        twins.entry(twin["groupName"].to_string()).or_default().push_back(twin);
     }
-    for group in wanted["spec"]["workerGroupSpecs"].as_array_mut().into_iter().flatten() {
-        let mut twins = held["spec"]["workerGroupSpecs"].as_array().into_iter().flatten();
-        let Some(twin) = twins.find(|twin| twin["groupName"] == group["groupName"]) else { continue };
-        let Some(group) = group.as_object_mut() else { continue };
+    let Some(spec) = wanted.get_mut("spec") else { return };
+    if let Some(head) = spec.get_mut("headGroupSpec") {
+        keep_reserved(head, &held["spec"]["headGroupSpec"]);
+    }
+    for group in spec.get_mut("workerGroupSpecs").and_then(Value::as_array_mut).into_iter().flatten() {
+        let Some(twin) = twins.get_mut(&group["groupName"].to_string()).and_then(VecDeque::pop_front) else { continue };
+        keep_reserved(group, twin);
+        let Some(group) = group.as_object_mut().filter(|_| autoscaled) else { continue };
         for member in ["replicas", "scaleStrategy"] {
             match twin.get(member) {
                 Some(value) => group.insert(member.to_owned(), value.clone()),
@@ -128,6 +150,25 @@ fn keep_autoscalers(wanted: &mut Value, held: &Value) {
             };
         }
     }
+}
+
+/// The reserved keys that a pod template holds stay.
+fn keep_reserved(entry: &mut Value, held: &Value) {
+    for member in ["labels", "annotations"] {
+        let keys = held["template"]["metadata"][member].as_object().into_iter().flatten();
+        for (key, value) in keys.filter(|(key, _)| is_reserved_key(key)) {
+            let template = entry.get_mut("template").and_then(Value::as_object_mut);
+            let metadata = template.and_then(|template| member_mut(template, "metadata"));
+            if let Some(keys) = metadata.and_then(|metadata| member_mut(metadata, member)) {
+                keys.insert(key.clone(), value.clone());
+            }
+        }
+    }
+}
+
+/// An object that is a member, made if there is none.
+fn member_mut<'a>(object: &'a mut Map<String, Value>, member: &str) -> Option<&'a mut Map<String, Value>> {
+    object.entry(member).or_insert_with(|| Map::new().into()).as_object_mut()
 }
 
 /// Leaves out of metadata what the server writes, and raygate's and kubectl's own annotations.

@@ -15,6 +15,7 @@ pub mod name;
 pub mod quantity;
 pub mod render;
 pub mod revision;
+mod rules;
 pub mod schema;
 pub mod status;
 pub mod version;

@@ -1,10 +1,12 @@
 //! A wanted document against the one that is seen: what changes in the RayCluster, or why it can't.
 
+use std::collections::{HashMap, HashSet};
+
 use serde_json::{Map, Value, json};
 
-use super::merge::merge;
+use super::merge::{by_name, merge};
 use super::template::{is_same_quantity, ray_entry};
-use super::{build, find_mut, image_of, normal, view};
+use super::{build, find, find_mut, image_of, normal, view};
 use crate::ray::document::{Document, member, short_resources};
 use crate::ray::fault::{Fault, FaultCode, escape};
 use crate::ray::members::{DOCUMENT, Kind};
@@ -42,7 +44,8 @@ pub fn edit(object: &Value, mut wanted: Document, mut faults: Vec<Fault>) -> Res
     forgive_held_keys(&mut wanted, object, &mut faults);
     check_derived(&wanted, &seen, &mut faults);
     let held = seen.faults();
-    let (standing, new): (Vec<_>, Vec<_>) = faults.into_iter().partition(|fault| held.contains(fault));
+    let same = |fault: &Fault| is_standing(fault, &held, &wanted.0, &seen.0);
+    let (standing, new): (Vec<_>, Vec<_>) = faults.into_iter().partition(same);
     if !new.is_empty() {
         return Err(Refusal::Faults(new));
     }
@@ -52,11 +55,14 @@ pub fn edit(object: &Value, mut wanted: Document, mut faults: Vec<Fault>) -> Res
 
     let mut target = normal(&wanted);
     let (mut from, mut hidden) = (seen.clone(), Vec::new());
+    let groups = by_name(object["spec"].get("workerGroupSpecs"), "groupName");
     for (name, group) in wanted.groups() {
-        if let Some(replicas) = owned_replicas(object, &seen, &target, name, group)? {
+        let held = groups.get(name.as_str()).map(|group| &group["replicas"]);
+        if let Some(replicas) = owned_replicas(held, &seen, &target, name, group)? {
             hidden.push((name.clone(), replicas));
         }
     }
+    let was_hidden = !hidden.is_empty();
     for (name, (before, after)) in hidden {
         for (document, replicas) in [(&mut from, before), (&mut target, after)] {
             if let Some(group) = document.0.get_mut("workerGroups").and_then(|groups| groups.get_mut(&name)) {
@@ -65,15 +71,24 @@ pub fn edit(object: &Value, mut wanted: Document, mut faults: Vec<Fault>) -> Res
         }
     }
     for name in ambiguous(object) {
-        if seen.group(&name) != target.group(&name) {
+        if from.group(&name) != target.group(&name) {
             return Err(Refusal::AmbiguousGroup(name));
+        }
+    }
+    if was_hidden {
+        // A number that was hidden may not fit the bounds that come with it.
+        let before = from.faults();
+        let mut unfit = target.faults();
+        unfit.retain(|fault| fault.pointer.ends_with("/replicas") && !before.contains(fault) && !held.contains(fault));
+        if !unfit.is_empty() {
+            return Err(Refusal::Faults(unfit));
         }
     }
     respell(&DOCUMENT, &mut target.0, &seen.0);
 
     let (mut base, mut theirs) = (build(&from), build(&target));
     tell_lone_limits(object, &target, &mut base);
-    leave_imageless_alone(object, &target, [&mut base, &mut theirs]);
+    leave_imageless_alone(object, &wanted, &mut base, &mut theirs);
     if object["spec"].get("autoscalerOptions").is_some_and(|options| *options == json!({})) {
         // Not seen beside `enabled`: it goes with `autoscaling` and stays with it.
         for (built, document) in [(&mut base, &from), (&mut theirs, &target)] {
@@ -124,8 +139,8 @@ fn check_derived(wanted: &Document, seen: &Document, faults: &mut Vec<Fault>) {
         if seen.0.contains_key("image") {
             required("/image".to_owned(), message);
         }
-        for (name, group) in wanted.groups().filter(|(_, group)| !group.contains_key("image")) {
-            if seen.group(name).is_none_or(|held| held.contains_key("image")) && !group.is_empty() {
+        for (name, _) in wanted.groups().filter(|(_, group)| !group.contains_key("image")) {
+            if seen.group(name).is_none_or(|held| held.contains_key("image")) {
                 required(format!("/workerGroups/{}/image", escape(name)), message);
             }
         }
@@ -135,7 +150,7 @@ fn check_derived(wanted: &Document, seen: &Document, faults: &mut Vec<Fault>) {
 /// `replicas` of a group before and after a write, where the view of one of them hides it because Ray's autoscaler owns
 /// it: as held, unless this very write turns the autoscaler on or off and says a number.
 fn owned_replicas(
-    object: &Value,
+    held: Option<&Value>,
     seen: &Document,
     target: &Document,
     name: &str,
@@ -144,8 +159,6 @@ fn owned_replicas(
     if !seen.autoscaling() && !target.autoscaling() {
         return Ok(None);
     }
-    let groups = object["spec"]["workerGroupSpecs"].as_array();
-    let held = groups.into_iter().flatten().find(|group| group["groupName"] == name).map(|group| &group["replicas"]);
     let wanted = group.get("replicas");
     let Some(held) = held.filter(|held| !held.is_null()) else {
         // A new group: taken as on create.
@@ -164,12 +177,26 @@ fn owned_replicas(
     }
 }
 
+/// Whether a fault of the wanted document was there before, at a value that the write leaves as it is.
+fn is_standing(fault: &Fault, held: &[Fault], wanted: &Map<String, Value>, seen: &Map<String, Value>) -> bool {
+    let tokens: Vec<_> =
+        fault.pointer.split('/').skip(1).map(|token| token.replace("~1", "/").replace("~0", "~")).collect();
+    let tokens: Vec<_> = tokens.iter().map(String::as_str).collect();
+    let value = |members: &Map<String, Value>| find_in(members, &tokens).cloned();
+    held.contains(fault) && value(wanted) == value(seen)
+}
+
+fn find_in<'a>(members: &'a Map<String, Value>, path: &[&str]) -> Option<&'a Value> {
+    let (first, rest) = path.split_first()?;
+    find(members.get(*first)?, rest)
+}
+
 /// Names that several worker groups have.
-fn ambiguous(object: &Value) -> Vec<String> {
-    let groups = object["spec"]["workerGroupSpecs"].as_array();
-    let names: Vec<_> = groups.into_iter().flatten().map(|group| group["groupName"].as_str().unwrap_or("")).collect();
-    let twice = names.iter().enumerate().filter(|(at, name)| names.iter().take(*at).any(|before| before == *name));
-    twice.map(|(_, name)| (*name).to_owned()).collect()
+fn ambiguous(object: &Value) -> HashSet<String> {
+    let groups = object["spec"]["workerGroupSpecs"].as_array().into_iter().flatten();
+    let mut names = HashSet::new();
+    let again = groups.map(|group| group["groupName"].as_str().unwrap_or_default()).filter(|name| !names.insert(*name));
+    again.map(str::to_owned).collect()
 }
 
 /// A short amount stands for a limit alone too. Where a resource is no longer said in short, its request is said, so it
@@ -183,40 +210,44 @@ fn tell_lone_limits(object: &Value, target: &Document, base: &mut Value) {
             is_held || target.is_some_and(|target| short_resources(target).any(|(_, resource)| resource == name))
         });
     };
-    tell(&mut base["spec"]["headGroupSpec"], &object["spec"]["headGroupSpec"], Some(target.head()));
-    for group in base["spec"]["workerGroupSpecs"].as_array_mut().into_iter().flatten() {
+    let held = by_name(object["spec"].get("workerGroupSpecs"), "groupName");
+    let Some(spec) = base.get_mut("spec") else { return };
+    if let Some(head) = spec.get_mut("headGroupSpec") {
+        tell(head, &object["spec"]["headGroupSpec"], Some(target.head()));
+    }
+    for group in spec.get_mut("workerGroupSpecs").and_then(Value::as_array_mut).into_iter().flatten() {
         let name = group["groupName"].as_str().unwrap_or_default().to_owned();
-        let held = object["spec"]["workerGroupSpecs"].as_array().into_iter().flatten();
-        if let Some(held) = held.into_iter().find(|held| held["groupName"] == *name) {
+        if let Some(held) = held.get(name.as_str()) {
             tell(group, held, target.group(&name));
         }
     }
 }
 
-/// A container without an image stays without one, unless one is named.
-fn leave_imageless_alone(object: &Value, target: &Document, built: [&mut Value; 2]) {
-    let imageless = |entry: &Value| {
-        let container = entry.pointer("/template/spec/containers/0");
-        container.is_some_and(|container| container.get("image").is_none())
+/// A container without an image stays without one, unless the wanted document names one.
+fn leave_imageless_alone(object: &Value, wanted: &Document, base: &mut Value, theirs: &mut Value) {
+    const CONTAINER: [&str; 4] = ["template", "spec", "containers", "0"];
+    let imageless = |entry: &Value| find(entry, &CONTAINER).is_some_and(|container| container.get("image").is_none());
+    let leave = |entry: &mut Value| {
+        if let Some(container) = find_mut(entry, &CONTAINER).and_then(Value::as_object_mut) {
+            container.shift_remove("image");
+        }
     };
-    let head = imageless(&object["spec"]["headGroupSpec"]) && !target.0.contains_key("image");
-    let groups = || object["spec"]["workerGroupSpecs"].as_array().into_iter().flatten();
-    let names: Vec<_> =
-        target.groups().filter(|(_, group)| !group.contains_key("image")).map(|(name, _)| name).collect();
     // Of several of one name the first is meant.
-    let first = |name: &&&String| groups().find(|group| group["groupName"] == ***name).is_some_and(imageless);
-    let names: Vec<_> = names.iter().filter(first).collect();
-    let image = ["template", "spec", "containers", "0"];
-    for object in built {
-        let Some(spec) = object.get_mut("spec") else { continue };
-        if head && let Some(container) = spec.get_mut("headGroupSpec").and_then(|head| find_mut(head, &image)) {
-            container.as_object_mut().map(|container| container.shift_remove("image"));
+    let groups = by_name(object["spec"].get("workerGroupSpecs"), "groupName");
+    for (built, is_wanted) in [(base, false), (theirs, true)] {
+        let Some(spec) = built.get_mut("spec") else { continue };
+        let named = is_wanted && wanted.0.contains_key("image");
+        if let Some(head) = spec.get_mut("headGroupSpec")
+            && imageless(&object["spec"]["headGroupSpec"])
+            && !named
+        {
+            leave(head);
         }
         for group in spec.get_mut("workerGroupSpecs").and_then(Value::as_array_mut).into_iter().flatten() {
-            if names.iter().any(|name| group["groupName"] == ***name)
-                && let Some(container) = find_mut(group, &image).and_then(Value::as_object_mut)
-            {
-                container.shift_remove("image");
+            let name = group["groupName"].as_str().unwrap_or_default();
+            let named = is_wanted && wanted.group(name).is_some_and(|group| group.contains_key("image"));
+            if groups.get(name).is_some_and(|held| imageless(held)) && !named {
+                leave(group);
             }
         }
     }
@@ -274,9 +305,13 @@ pub fn respell_upstream(schema: Option<&Schema>, wanted: &mut Value, held: &Valu
         (Value::Array(wanted), Value::Array(held)) => {
             let keys = schema.map(Schema::list_keys).unwrap_or_default();
             let schema = schema.and_then(Schema::items);
+            let key = |item: &Value| keys.iter().map(|key| item.get(key).map(Value::to_string)).collect::<Vec<_>>();
+            let mut keyed = HashMap::new();
+            for item in held.iter().filter(|_| !keys.is_empty()) {
+                keyed.entry(key(item)).or_insert(item);
+            }
             for (index, wanted) in wanted.iter_mut().enumerate() {
-                let twin = |other: &&Value| keys.iter().all(|key| other.get(key) == wanted.get(key));
-                let held = if keys.is_empty() { held.get(index) } else { held.iter().find(twin) };
+                let held = if keys.is_empty() { held.get(index) } else { keyed.get(&key(wanted)).copied() };
                 if let Some(held) = held {
                     respell_upstream(schema, wanted, held);
                 }

@@ -1,5 +1,7 @@
 //! Three-way merging: what differs between two built RayClusters, carried over to the one that is held.
 
+use std::collections::{HashMap, HashSet};
+
 use serde_json::{Map, Value};
 
 use super::edit::{left_at, left_ray};
@@ -149,15 +151,14 @@ fn merge_members(
     each: impl Fn(&str, Option<Value>, Option<&Value>, Option<&Value>) -> Option<Value>,
 ) {
     let Some(members) = ours.as_object_mut() else { return };
-    let names = |value: &Value| value.as_object().map(|members| members.keys().cloned().collect::<Vec<_>>());
-    let added = names(theirs).unwrap_or_default().into_iter().filter(|name| !members.contains_key(name));
-    let all: Vec<_> =
-        members.keys().cloned().collect::<Vec<_>>().into_iter().chain(added.collect::<Vec<_>>()).collect();
-    for name in all {
-        let held = members.get(&name).cloned();
-        match each(&name, held, base.get(&name), theirs.get(&name)) {
-            Some(value) => drop(members.insert(name, value)),
-            None => drop(members.shift_remove(&name)),
+    let held = std::mem::take(members);
+    let names: HashSet<String> = held.keys().cloned().collect();
+    let held = held.into_iter().map(|(name, value)| (name, Some(value)));
+    let added = theirs.as_object().into_iter().flatten().filter(|(name, _)| !names.contains(*name));
+    for (name, value) in held.chain(added.map(|(name, _)| (name.clone(), None))) {
+        let (base, theirs) = (base.get(&name), theirs.get(&name));
+        if let Some(value) = each(&name, value, base, theirs) {
+            members.insert(name, value);
         }
     }
 }
@@ -175,40 +176,51 @@ fn merge_list(
     if base == theirs {
         return ours;
     }
-    let (Some(Value::Array(held)), Some(Value::Array(wanted))) = (&ours, theirs) else {
+    let (Some(Value::Array(held)), Some(Value::Array(wanted))) = (ours, theirs) else {
         return theirs.cloned();
     };
-    let with = |name: &Value, list: Option<&Value>| {
-        let mut entries = list.and_then(Value::as_array).into_iter().flatten();
-        entries.find(|entry| entry[key] == *name).cloned()
-    };
+    let (base, theirs) = (by_name(base, key), by_name(theirs, key));
+    let mut names = HashSet::new();
     let mut merged: Vec<Value> = Vec::new();
     for entry in held {
-        let name = &entry[key];
-        if merged.iter().any(|before| before[key] == *name) {
+        if !names.insert(name_of(&entry, key).to_owned()) {
             // The second of one name: nothing is said of it.
-            merged.push(entry.clone());
+            merged.push(entry);
             continue;
         }
-        let (base, theirs) = (with(name, base), with(name, theirs));
+        let (base, theirs) = (base.get(name_of(&entry, key)).copied(), theirs.get(name_of(&entry, key)).copied());
         // An entry that is taken away goes with all it has.
         if theirs.is_some() || base.is_none() {
-            merged.extend(each(Some(entry.clone()), base.as_ref(), theirs.as_ref()));
+            merged.extend(each(Some(entry), base, theirs));
         }
     }
     for entry in wanted {
-        if !merged.iter().any(|held| held[key] == entry[key]) {
+        if names.insert(name_of(entry, key).to_owned()) {
             merged.push(entry.clone());
         }
     }
-    let order: Vec<_> = left.and_then(Value::as_array).into_iter().flatten().map(|entry| entry[key].clone()).collect();
-    let (places, mut shown): (Vec<usize>, Vec<Value>) =
-        merged.iter().cloned().enumerate().filter(|(_, entry)| order.contains(&entry[key])).unzip();
-    shown.sort_by_key(|entry| order.iter().position(|name| *name == entry[key]));
+    let left = left.and_then(Value::as_array).into_iter().flatten();
+    let order: HashMap<&str, usize> = left.enumerate().map(|(at, entry)| (name_of(entry, key), at)).collect();
+    let shown = merged.iter().cloned().enumerate().filter(|(_, entry)| order.contains_key(name_of(entry, key)));
+    let (places, mut shown): (Vec<usize>, Vec<Value>) = shown.unzip();
+    shown.sort_by_key(|entry| order.get(name_of(entry, key)).copied());
     for (place, entry) in places.into_iter().zip(shown) {
         if let Some(slot) = merged.get_mut(place) {
             *slot = entry;
         }
     }
     if merged.is_empty() { None } else { Some(merged.into()) }
+}
+
+fn name_of<'a>(entry: &'a Value, key: &str) -> &'a str {
+    entry.get(key).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// The entries of a list by name; of several of one name the first.
+pub(super) fn by_name<'a>(list: Option<&'a Value>, key: &str) -> HashMap<&'a str, &'a Value> {
+    let mut entries = HashMap::new();
+    for entry in list.and_then(Value::as_array).into_iter().flatten() {
+        entries.entry(name_of(entry, key)).or_insert(entry);
+    }
+    entries
 }

@@ -26,7 +26,8 @@ pub use template::{GPU, canonical_quantity, is_same_quantity, ray_entry};
 
 use template::{Group, build_node, view_node};
 
-/// Annotation of a cluster that must not be deleted; its value is the version of its own format.
+/// Annotation of a cluster that must not be deleted; its value is the version of its own format. Whatever the version, it
+/// protects.
 pub const DELETION_PROTECTION: &str = "raygate.dev/deletion-protection";
 /// The value of [`DELETION_PROTECTION`].
 const PROTECTED: &str = "v1";
@@ -88,11 +89,11 @@ pub fn view(object: &Value) -> View {
             "name" | "namespace" => metadata.get(member.name).filter(|name| name.is_string()).cloned(),
             "labels" | "annotations" => non_empty(users_keys(&metadata[member.name])),
             "image" => image.clone().map(Value::from),
-            "suspended" => Some(take(&mut rest, &["suspend"]).unwrap_or(Value::Bool(false))),
+            "suspended" => Some(take(&mut rest, &["suspend"]).unwrap_or_else(|| is_held_suspended(object).into())),
             "autoscaling" => view_autoscaling(&mut rest),
             "headService" => view_head_service(&mut rest, &mut head),
             "ingress" => view_ingress(&mut head),
-            "deletionProtection" => (metadata["annotations"][DELETION_PROTECTION] == PROTECTED).then(|| true.into()),
+            "deletionProtection" => metadata["annotations"].get(DELETION_PROTECTION).map(|_| true.into()),
             "head" | "workerGroups" => None,
             _ => member.place.strip_prefix("spec.").and_then(|place| view_copied(member, place, &mut rest)),
         };
@@ -193,6 +194,12 @@ fn build_group(name: &str, group: &Map<String, Value>, image: Option<&str>) -> V
         entry.append(built);
     }
     entry.into()
+}
+
+/// Whether the operator holds the cluster suspended: with no explicit `false` it does so for ever.
+fn is_held_suspended(object: &Value) -> bool {
+    let conditions = object["status"]["conditions"].as_array().into_iter().flatten();
+    conditions.into_iter().any(|condition| condition["type"] == "RayClusterSuspended" && condition["status"] == "True")
 }
 
 /// A member that is where it is said to be, taken from its place if it is of its type.

@@ -1,6 +1,7 @@
 //! The lens on one group's entry: what short members say of its pod template, and the rest as `podTemplate`.
 
-use indexmap::IndexSet;
+use std::collections::{HashMap, HashSet};
+
 use serde_json::{Map, Value, json};
 
 use super::{find, find_mut, fits, is_empty, left_over, non_empty, path, put, take, users_keys, view_copied};
@@ -178,17 +179,17 @@ pub(super) fn ray_resources(template: &Value) -> impl Iterator<Item = &String> {
 fn view_resources(rest: &mut Value) -> Map<String, Value> {
     let place = |kind: &'static str| [&CONTAINER[..], &["resources", kind]].concat();
     let mut seen = Map::new();
-    let mut amounts = ["requests", "limits"].map(|kind| {
+    let amounts = ["requests", "limits"].map(|kind| {
         let held = find(rest, &place(kind)).and_then(Value::as_object);
-        let quantities = |held: &&Map<String, Value>| held.values().all(|value| quantity_text(value).is_some());
-        held.filter(quantities).cloned().unwrap_or_default()
-    });
-    for (kind, amounts) in ["requests", "limits"].into_iter().zip(&mut amounts) {
-        for (name, amount) in amounts {
-            take(rest, &[&place(kind)[..], &[name]].concat());
-            *amount = quantity_text(amount).into();
+        let held = held.filter(|held| held.values().all(|value| quantity_text(value).is_some()));
+        let texts =
+            held.into_iter().flatten().filter_map(|(name, value)| Some((name.clone(), quantity_text(value)?.into())));
+        let texts: Map<String, Value> = texts.collect();
+        if held.is_some() {
+            take(rest, &place(kind));
         }
-    }
+        texts
+    });
     let [requests, limits] = amounts.each_ref();
     let short = |name: &str| {
         let limit = limits.get(name)?;
@@ -224,8 +225,6 @@ fn view_resources(rest: &mut Value) -> Map<String, Value> {
     if !long.is_empty() {
         seen.insert("resources".to_owned(), long.into());
     }
-    prune(rest, &place("requests"));
-    prune(rest, &place("limits"));
     prune(rest, &[&CONTAINER[..], &["resources"]].concat());
     seen
 }
@@ -297,7 +296,7 @@ fn view_pull_secrets(rest: &mut Value) -> Option<Value> {
     let list = find(rest, &place)?.as_array()?;
     let name = |item: &Value| item.as_object().filter(|item| item.len() == 1)?.get("name")?.as_str().map(str::to_owned);
     let names: Option<Vec<String>> = list.iter().map(name).collect();
-    let names = names.filter(|names| names.iter().collect::<IndexSet<_>>().len() == names.len())?;
+    let names = names.filter(|names| names.iter().collect::<HashSet<_>>().len() == names.len())?;
     take(rest, &place);
     non_empty(names.into())
 }
@@ -322,11 +321,12 @@ fn view_volumes(rest: &mut Value) -> Option<Value> {
     let mounted = Names::of(&mounts, "name");
     let paths = Names::of(&mounts, "mountPath");
     let elsewhere = mounted_elsewhere(rest);
+    let mount_of: HashMap<_, _> = mounts.iter().map(|mount| (mount["name"].as_str(), mount)).collect();
     let mut seen = Map::new();
     for volume in &volumes {
         let Some(name) = volume["name"].as_str() else { continue };
-        let mount = mounts.iter().find(|mount| mount["name"] == name);
-        let once = names.has_once(name) && mounted.has_once(name) && !elsewhere.iter().any(|other| other == name);
+        let mount = mount_of.get(&Some(name)).copied();
+        let once = names.has_once(name) && mounted.has_once(name) && !elsewhere.contains(name);
         let at = |mount: &&Value| mount["mountPath"].as_str().is_some_and(|path| paths.has_once(path));
         if let Some(mount) = mount.filter(at).filter(|_| once)
             && let Some(both) = view_volume(volume, mount)
@@ -406,9 +406,9 @@ fn build_volumes(node: &Map<String, Value>, entry: &mut Value) {
 }
 
 /// Names of volumes that a container beside the Ray container mounts, or that the Ray container has as a device.
-fn mounted_elsewhere(rest: &Value) -> Vec<String> {
+fn mounted_elsewhere(rest: &Value) -> HashSet<String> {
     let spec = &rest["template"]["spec"];
-    let mut names = Vec::new();
+    let mut names = HashSet::new();
     for list in ["containers", "initContainers", "ephemeralContainers"] {
         for (index, container) in spec[list].as_array().into_iter().flatten().enumerate() {
             for mounts in ["volumeMounts", "volumeDevices"] {
@@ -455,14 +455,18 @@ fn prune(rest: &mut Value, place: &[&str]) {
 }
 
 /// How often each name occurs in a list.
-struct Names(Vec<String>);
+struct Names(HashMap<String, usize>);
 
 impl Names {
     fn of(list: &[Value], member: &str) -> Self {
-        Self(list.iter().filter_map(|item| item[member].as_str().map(str::to_owned)).collect())
+        let mut names = HashMap::new();
+        for name in list.iter().filter_map(|item| item[member].as_str()) {
+            *names.entry(name.to_owned()).or_default() += 1;
+        }
+        Self(names)
     }
 
     fn has_once(&self, name: &str) -> bool {
-        self.0.iter().filter(|held| *held == name).count() == 1
+        self.0.get(name) == Some(&1)
     }
 }
