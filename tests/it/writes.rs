@@ -87,14 +87,13 @@ async fn guards() -> Outcome {
 async fn a_poller_is_told_that_nothing_changed() -> Outcome {
     let raygate = Raygate::memory(&["--memory-start-milliseconds", "3600000"]).await?;
     created(&raygate).await?;
-    let etag = crate::support::eventually("the status is still", async || {
-        let first = raygate.get("/clusters/demo").await?.header("etag").to_owned();
-        let again = raygate.get("/clusters/demo").await?.header("etag").to_owned();
-        Ok((first == again).then_some(first))
+    let (etag, answer) = crate::support::eventually("the status is still", async || {
+        let etag = raygate.get("/clusters/demo").await?.header("etag").to_owned();
+        let answer = raygate.send(Method::GET, "/clusters/demo", &[("if-none-match", &etag)], "").await?;
+        Ok((answer.status == 304).then_some((etag, answer)))
     })
     .await?;
-    let answer = raygate.send(Method::GET, "/clusters/demo", &[("if-none-match", &etag)], "").await?;
-    assert_eq!((answer.status.as_u16(), answer.body.len(), answer.header("etag")), (304, 0, &*etag));
+    assert_eq!((answer.body.len(), answer.header("etag")), (0, &*etag));
     let answer = raygate.send(Method::GET, "/clusters/demo", &[("if-none-match", "\"other\"")], "").await?;
     assert_eq!(answer.status, 200);
     Ok(())
