@@ -13,6 +13,9 @@ use crate::ray::members::{DOCUMENT, Kind};
 use crate::ray::name::is_reserved_key;
 use crate::ray::schema::{Schema, ray_cluster};
 
+/// The Ray container in a group's entry.
+const CONTAINER: [&str; 4] = ["template", "spec", "containers", "0"];
+
 /// What a write makes of a RayCluster.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Edit {
@@ -97,7 +100,9 @@ pub fn edit(object: &Value, mut wanted: Document, mut faults: Vec<Fault>) -> Res
             }
         }
     }
-    Ok(Edit { object: merge(object, &base, &theirs, &target), standing })
+    let mut merged = merge(object, &base, &theirs, &target);
+    give_new_containers_images(object, &target, &mut merged);
+    Ok(Edit { object: merged, standing })
 }
 
 /// A document for a path may leave its name out, but not say another.
@@ -225,8 +230,7 @@ fn tell_lone_limits(object: &Value, target: &Document, base: &mut Value) {
 
 /// A container without an image stays without one, unless the wanted document names one.
 fn leave_imageless_alone(object: &Value, wanted: &Document, base: &mut Value, theirs: &mut Value) {
-    const CONTAINER: [&str; 4] = ["template", "spec", "containers", "0"];
-    let imageless = |entry: &Value| find(entry, &CONTAINER).is_some_and(|container| container.get("image").is_none());
+    let imageless = |entry: &Value| find(entry, &CONTAINER).is_none_or(|container| container.get("image").is_none());
     let leave = |entry: &mut Value| {
         if let Some(container) = find_mut(entry, &CONTAINER).and_then(Value::as_object_mut) {
             container.shift_remove("image");
@@ -249,6 +253,30 @@ fn leave_imageless_alone(object: &Value, wanted: &Document, base: &mut Value, th
             if groups.get(name).is_some_and(|held| imageless(held)) && !named {
                 leave(group);
             }
+        }
+    }
+}
+
+/// Where there was no container at all, the one that came to be has the image that it derives.
+fn give_new_containers_images(object: &Value, target: &Document, merged: &mut Value) {
+    let Some(image) = image_of(target) else { return };
+    let give = |entry: &mut Value, held: Option<&Value>| {
+        let is_new = held.is_none_or(|held| find(held, &CONTAINER).is_none());
+        if let Some(container) = find_mut(entry, &CONTAINER).and_then(Value::as_object_mut).filter(|_| is_new) {
+            container.entry("image").or_insert_with(|| image.clone().into());
+        }
+    };
+    let groups = by_name(object["spec"].get("workerGroupSpecs"), "groupName");
+    let Some(spec) = merged.get_mut("spec") else { return };
+    if let Some(head) = spec.get_mut("headGroupSpec") {
+        give(head, object["spec"].get("headGroupSpec"));
+    }
+    let mut names = HashSet::new();
+    for group in spec.get_mut("workerGroupSpecs").and_then(Value::as_array_mut).into_iter().flatten() {
+        let name = group["groupName"].as_str().unwrap_or_default().to_owned();
+        let held = groups.get(name.as_str()).copied();
+        if names.insert(name) {
+            give(group, held);
         }
     }
 }

@@ -477,19 +477,30 @@ fn obeys(held: &Value, wanted: Value) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// Equal but for the spelling of quantities.
+/// Equal but for the spelling of quantities, and for the order of entries that other members hold too: one that moves
+/// between such a member and `podTemplate` keeps its place in the RayCluster.
 fn is_same(one: &Document, other: &Document) -> bool {
     fn same(one: &Value, other: &Value) -> bool {
         match (one, other) {
             (Value::Object(one), Value::Object(other)) => {
+                let shared = |name: &str| matches!(name, "env" | "volumes" | "volumeMounts");
+                let both = |name: &str, one: &Value, other: &Value| {
+                    if shared(name) { same(&sorted(one), &sorted(other)) } else { same(one, other) }
+                };
                 one.len() == other.len()
-                    && one.iter().all(|(name, value)| other.get(name).is_some_and(|other| same(value, other)))
+                    && one.iter().all(|(name, value)| other.get(name).is_some_and(|other| both(name, value, other)))
             }
             (Value::Array(one), Value::Array(other)) => {
                 one.len() == other.len() && one.iter().zip(other).all(|(one, other)| same(one, other))
             }
             _ => is_same_quantity(one, other),
         }
+    }
+    fn sorted(list: &Value) -> Value {
+        let Some(items) = list.as_array() else { return list.clone() };
+        let mut items = items.clone();
+        items.sort_by_key(|item| (item["name"].to_string(), item["mountPath"].to_string()));
+        items.into()
     }
     same(&Value::Object(one.0.clone()), &Value::Object(other.0.clone()))
 }

@@ -358,6 +358,41 @@ fn a_list_in_a_patch_is_the_whole_list() {
 }
 
 #[test]
+fn the_rest_of_a_shared_list_comes_in_the_order_that_is_sent() {
+    let csi = |name: &str| json!({"name": name, "csi": {"driver": "d"}});
+    let short = json!({"emptyDir": {}, "mountPath": "/s"});
+    let template = json!({"spec": {"volumes": [csi("a"), csi("b"), csi("c")]}});
+    let made = created(json!({"name": "d", "head": {"volumes": {"s": short}, "podTemplate": template}}));
+    let volumes = |order: &[&str]| json!({"head": {"podTemplate": {"spec": {"volumes": order.iter().map(|name| csi(name)).collect::<Vec<_>>()}}}});
+    let after = patched(&made, &volumes(&["c", "new", "a"])).unwrap();
+    let names = |object: &Value| {
+        let volumes = object["spec"]["headGroupSpec"]["template"]["spec"]["volumes"].as_array().unwrap();
+        volumes.iter().map(|volume| volume["name"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    let left: Vec<_> = names(&after).into_iter().filter(|name| name != "s").collect();
+    assert_eq!(left, ["c", "new", "a"]);
+    assert_eq!(seen(&after)["head"]["podTemplate"], volumes(&["c", "new", "a"])["head"]["podTemplate"]);
+}
+
+#[test]
+fn a_group_without_a_container_gets_one_whole() {
+    let mut held = with_head(|_| ());
+    held["spec"]["workerGroupSpecs"] =
+        json!([{"groupName": "w", "replicas": 0, "minReplicas": 0, "maxReplicas": 1, "template": {}}]);
+    assert_eq!(view(&held).partial, ["spec.workerGroupSpecs[0].template.spec.containers[0].image"]);
+    let container = |object: &Value| object["spec"]["workerGroupSpecs"][0]["template"]["spec"]["containers"][0].clone();
+    let after = patched(&held, &json!({"labels": {"a": "b"}})).unwrap();
+    assert_eq!(container(&after), Value::Null, "nothing was asked of it");
+    let after = patched(&held, &json!({"workerGroups": {"w": {"cpu": "1"}}})).unwrap();
+    assert_eq!(
+        (&container(&after)["name"], &container(&after)["image"]),
+        (&json!("ray-worker"), &json!("rayproject/ray:2.52.0"))
+    );
+    let after = patched(&held, &json!({"workerGroups": {"w": {"image": "rayproject/ray:2.52.0"}}})).unwrap();
+    assert_eq!(container(&after)["image"], "rayproject/ray:2.52.0", "one that is named is set");
+}
+
+#[test]
 fn the_autoscaler_owns_replicas() {
     let made = created(
         json!({"name": "d", "autoscaling": {"enabled": true}, "workerGroups": {"w": {"replicas": 2, "maxReplicas": 5}}}),
