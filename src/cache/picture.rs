@@ -8,7 +8,10 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::ops::Bound;
 use std::sync::Arc;
 
+use jiff::Timestamp;
+
 use super::entry::{Entry, is_newer};
+use crate::clock;
 use crate::manager::{Observed, Scope};
 use crate::ray::cluster::RayCluster;
 use crate::ray::facts::{NodeFact, Nodes};
@@ -40,6 +43,8 @@ pub(super) struct Picture {
     nodes: HashMap<String, BTreeMap<String, NodeFact>>,
     /// Cluster's uid → how many of its pods have gone.
     gone_nodes: HashMap<String, usize>,
+    /// When all pods were first known, to the second.
+    nodes_known_since: Option<Timestamp>,
     journal: BTreeMap<u64, Step>,
     /// Sequence and uid of the remembered deletions, oldest first.
     tombstones: VecDeque<(u64, String)>,
@@ -89,6 +94,10 @@ impl Picture {
                 let held = Arc::clone(held);
                 self.remove(&held);
             }
+        }
+        // Until it is provisioned, and again once it was stopped, nothing is counted.
+        if !observed.decoded.as_ref().is_ok_and(|cluster| cluster.condition("RayClusterProvisioned") == Some(true)) {
+            self.gone_nodes.remove(observed.uid());
         }
         self.sequence += 1;
         if own_write {
@@ -154,6 +163,9 @@ impl Picture {
 
     /// Only these pods of the scope are left (by uid).
     pub(super) fn nodes_synced(&mut self, scope: &Scope, present: &HashSet<String>) -> bool {
+        if self.nodes_known_since.is_none() {
+            self.nodes_known_since = Timestamp::from_second(clock::now().as_second()).ok();
+        }
         let in_scope = |node: &NodeFact| match scope {
             Scope::All => true,
             Scope::Namespace(namespace) => node.namespace == *namespace,
@@ -166,7 +178,7 @@ impl Picture {
 
     pub(super) fn nodes_of(&self, uid: &str) -> Nodes {
         let present = self.nodes.get(uid).into_iter().flat_map(BTreeMap::values).cloned().collect();
-        Nodes { present, gone: self.gone_nodes.get(uid).copied().unwrap_or(0) }
+        Nodes { present, gone: self.gone_nodes.get(uid).copied().unwrap_or(0), known_since: self.nodes_known_since }
     }
 
     fn nodes_changed(&mut self, owner: &str) -> bool {

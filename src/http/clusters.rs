@@ -113,7 +113,7 @@ pub(super) async fn create_cluster(
 ) -> Result<Response, ApiError> {
     must_accept(&parts, JSON)?;
     let written = app.service.create(&caller, format, &body).await?;
-    Ok(created_answer(&app, &written))
+    Ok(created_answer(&app, &written, "clusters/"))
 }
 
 /// Read a cluster.
@@ -195,7 +195,7 @@ pub(super) async fn put_cluster(
     must_accept(&parts, JSON)?;
     let guard = guard(&parts)?;
     let (written, created) = app.service.put(&caller, &reference, (format, &body), &guard).await?;
-    Ok(if created { created_answer(&app, &written) } else { written_answer(&app, StatusCode::OK, &written) })
+    Ok(if created { created_answer(&app, &written, "") } else { written_answer(&app, StatusCode::OK, &written) })
 }
 
 /// Change a cluster.
@@ -206,7 +206,7 @@ pub(super) async fn put_cluster(
         ("ref" = String, Path, description = "`name`, in your default namespace, or `name.namespace`."),
         ("if-match" = Option<String>, Header, description = "The ETag that was read: the patch is refused if the cluster has changed since."),
     ),
-    request_body(content = Object, content_type = "application/merge-patch+json"),
+    request_body(content((Object = "application/merge-patch+json"), (Object = "application/json"), (Object = "application/yaml"))),
     responses(
         (status = 200, description = "The cluster as it now is.", body = Cluster, content_type = "application/json"),
         Problems,
@@ -258,10 +258,10 @@ fn written_answer(app: &App, status: StatusCode, Written { entry, warnings }: &W
     tagged(answer(app, status, with_warnings(&entry.rendered, warnings), false), entry)
 }
 
-/// The answer to a create.
-fn created_answer(app: &App, written: &Written) -> Response {
+/// The answer to a create; `way` leads from the request's folder to where clusters are (RFC 9110, section 10.2.2).
+fn created_answer(app: &App, written: &Written, way: &str) -> Response {
     let mut response = written_answer(app, StatusCode::CREATED, written);
-    if let Ok(location) = HeaderValue::try_from(format!("clusters/{}", written.entry.key)) {
+    if let Ok(location) = HeaderValue::try_from(format!("{way}{}", written.entry.key)) {
         response.headers_mut().insert(LOCATION, location);
     }
     response

@@ -11,7 +11,7 @@ use crate::ray::body::{Body, Format};
 use crate::ray::cluster::RayCluster;
 use crate::ray::document::Document;
 use crate::ray::fault::{Fault, FaultCode, Warning, escape};
-use crate::ray::lens::{build, document_pointer, manifest_pointer, view};
+use crate::ray::lens::{build, document_pointer, manifest_pointer, tokens, view};
 use crate::ray::manifest::Manifest;
 use crate::ray::name::ClusterKey;
 use crate::ray::version;
@@ -29,12 +29,18 @@ impl Service {
     /// # Errors
     /// All faults of the body at once; a name that is taken; whatever Kubernetes refuses it for.
     pub async fn create(&self, caller: &Caller, format: Format, bytes: &[u8]) -> Result<Written, ApiError> {
-        self.create_from(caller, Body::read(format, bytes)?).await
+        self.create_from(caller, Body::read(format, bytes)?, Vec::new()).await
     }
 
-    /// Creates what a body asks for.
-    pub(super) async fn create_from(&self, caller: &Caller, body: Body) -> Result<Written, ApiError> {
-        let mut wanted = if body.is_manifest() { read_manifest(&body)? } else { self.read_document(&body)? };
+    /// Creates what a body asks for, unless it has these faults or others.
+    pub(super) async fn create_from(
+        &self,
+        caller: &Caller,
+        body: Body,
+        faults: Vec<Fault>,
+    ) -> Result<Written, ApiError> {
+        let mut wanted =
+            if body.is_manifest() { read_manifest(&body, faults)? } else { self.read_document(&body, faults)? };
         let metadata = &mut wanted.object["metadata"];
         let namespace = metadata["namespace"].as_str().unwrap_or(&caller.default_namespace).to_owned();
         let key = ClusterKey::new(namespace.clone(), metadata["name"].as_str().unwrap_or_default());
@@ -53,8 +59,9 @@ impl Service {
         }
     }
 
-    fn read_document(&self, body: &Body) -> Result<Wanted, ApiError> {
-        let (mut document, mut faults) = Document::read(body.value.clone());
+    fn read_document(&self, body: &Body, mut faults: Vec<Fault>) -> Result<Wanted, ApiError> {
+        let (mut document, found) = Document::read(body.value.clone());
+        faults.extend(found);
         if body.value.is_object() && !document.0.contains_key("name") {
             faults.push(Fault::new("/name", FaultCode::Required, "`name` is required."));
         }
@@ -70,8 +77,9 @@ impl Service {
     }
 }
 
-fn read_manifest(body: &Body) -> Result<Wanted, ApiError> {
-    let (Manifest { object, mut warnings }, faults) = Manifest::read(body.value.clone());
+fn read_manifest(body: &Body, mut faults: Vec<Fault>) -> Result<Wanted, ApiError> {
+    let (Manifest { object, mut warnings }, found) = Manifest::read(body.value.clone());
+    faults.extend(found);
     body.judge(faults)?;
     for mut warning in version::mismatches(&view(&object).document) {
         warning.pointer = manifest_pointer(&warning.pointer, &object);
@@ -82,6 +90,5 @@ fn read_manifest(body: &Body) -> Result<Wanted, ApiError> {
 
 /// A field in Kubernetes' notation (`spec.workerGroupSpecs[0].template`) as a JSON Pointer.
 pub(super) fn field_pointer(field: &str) -> String {
-    let tokens = field.split(['.', '[']).map(|token| token.trim_end_matches(']'));
-    tokens.filter(|token| !token.is_empty()).fold(String::new(), |pointer, token| pointer + "/" + &escape(token))
+    tokens(field).into_iter().fold(String::new(), |pointer, token| pointer + "/" + &escape(token))
 }

@@ -77,8 +77,8 @@ impl Service {
             let held = self.held_now(&key).await?;
             guard.check(held.as_ref().map(|held| &held.raw))?;
             let Some(held) = held else {
-                let body = named(body, &key)?;
-                return match self.create_from(caller, body).await {
+                let (body, faults) = named(body, &key);
+                return match self.create_from(caller, body, faults).await {
                     Ok(written) => Ok((written, true)),
                     // Somebody else made it in between.
                     Err(error) if guard.absent && error.code == ErrorCode::AlreadyExists => Err(exists()),
@@ -208,26 +208,29 @@ impl Service {
     }
 }
 
-/// The body of a create under a path: its name and namespace are the path's.
-fn named(mut body: Body, key: &ClusterKey) -> Result<Body, ApiError> {
+/// The body of a create under a path: its name and namespace are the path's, where it leaves them out. Another name is a
+/// fault like any other.
+fn named(mut body: Body, key: &ClusterKey) -> (Body, Vec<Fault>) {
     let at = if body.is_manifest() { "/metadata" } else { "" };
     if let Some(members) = body.value.as_object_mut().filter(|_| !at.is_empty()) {
-        members.entry("metadata").or_insert_with(|| json!({}));
+        let metadata = members.entry("metadata").or_insert(Value::Null);
+        if metadata.is_null() {
+            *metadata = json!({});
+        }
     }
-    let Some(members) = body.value.pointer_mut(at).and_then(Value::as_object_mut) else { return Ok(body) };
+    let mut faults = Vec::new();
     for (member, wanted) in [("name", &key.name), ("namespace", &key.namespace)] {
+        let Some(members) = body.value.pointer_mut(at).and_then(Value::as_object_mut) else { break };
         match members.get(member) {
             Some(Value::String(said)) if said != wanted => {
                 let message = format!("`{member}` must be the path's, {wanted}.");
-                return Err(ApiError::faulty(
-                    Fault::new(format!("{at}/{member}"), FaultCode::Immutable, message).into(),
-                ));
+                faults.push(Fault::new(format!("{at}/{member}"), FaultCode::Immutable, message));
             }
             Some(Value::Null) | None => drop(members.insert(member.to_owned(), wanted.as_str().into())),
             Some(_) => {}
         }
     }
-    Ok(body)
+    (body, faults)
 }
 
 fn wanted_document(held: &Value, body: &Body, way: Way) -> Result<Edit, ApiError> {

@@ -6,7 +6,7 @@ use serde_json::json;
 use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::{
     AdditionalProperties, ArrayBuilder, KnownFormat, Object, ObjectBuilder, OneOfBuilder, Ref, Schema, SchemaFormat,
-    Type,
+    SchemaType, Type,
 };
 use utoipa::{PartialSchema, ToSchema};
 
@@ -22,8 +22,12 @@ impl PartialSchema for Document {
             "head": {"cpu": "1", "memory": "2Gi"},
             "workerGroups": {"small": {"replicas": 2, "cpu": "1", "memory": "2Gi"}},
         });
-        let described = ObjectBuilder::from(with_members(&[CLUSTER]));
-        described.description(Some("A Ray cluster as people write it.")).required("name").examples([example]).into()
+        // Open, since it is part of what is answered, and members that only the server writes may be sent back.
+        let described =
+            ObjectBuilder::from(with_members(&[CLUSTER])).additional_properties::<AdditionalProperties<_>>(None);
+        let about =
+            "A Ray cluster as people write it. A create needs `name`; a path that names the cluster says it otherwise.";
+        described.description(Some(about)).examples([example]).into()
     }
 }
 
@@ -97,8 +101,11 @@ fn of_kind(kind: &Kind) -> RefOr<Schema> {
         Kind::Object(name, _) => Ref::from_schema_name(*name).into(),
         Kind::Extended(own, place) => {
             let object = ObjectBuilder::from(with_members(&[own]));
-            let rest = ray_cluster().at(place).into_iter().flat_map(schema::Schema::members);
-            let object = rest.fold(object, |object, name| object.property(name, Schema::default()));
+            let upstream = ray_cluster().at(place);
+            let rest = upstream.into_iter().flat_map(schema::Schema::members);
+            let object = rest.fold(object, |object, name| {
+                object.property(name, of_upstream(upstream.and_then(|schema| schema.member(name))))
+            });
             object.additional_properties(Some(AdditionalProperties::FreeForm(false))).into()
         }
         Kind::Upstream(place) if ray_cluster().at(place).is_some_and(|schema| schema.items().is_some()) => {
@@ -108,5 +115,20 @@ fn of_kind(kind: &Kind) -> RefOr<Schema> {
         Kind::Named(..) | Kind::TextOr(_) => {
             OneOfBuilder::new().item(typed(Type::String)).item(typed(Type::Object)).into()
         }
+    }
+}
+
+/// The type of what a RayCluster takes; what it consists of is Kubernetes' and KubeRay's to tell.
+fn of_upstream(schema: Option<&schema::Schema>) -> RefOr<Schema> {
+    let typed = |kind: Type| ObjectBuilder::new().schema_type(kind);
+    match schema.map(schema::Schema::kind) {
+        Some(schema::Kind::Object) => typed(Type::Object).into(),
+        Some(schema::Kind::Array) => {
+            ArrayBuilder::new().items(ObjectBuilder::new().schema_type(SchemaType::AnyValue)).into()
+        }
+        Some(schema::Kind::String) => typed(Type::String).into(),
+        Some(schema::Kind::Integer) => typed(Type::Integer).into(),
+        Some(schema::Kind::Boolean) => typed(Type::Boolean).into(),
+        Some(schema::Kind::IntOrString) | None => ObjectBuilder::new().schema_type(SchemaType::AnyValue).into(),
     }
 }

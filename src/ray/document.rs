@@ -4,8 +4,8 @@
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::check::check;
-use super::fault::{Fault, FaultCode, escape};
+use super::check::{LONGEST_NAME, check, join};
+use super::fault::{Fault, FaultCode, MOST, escape};
 use super::lens::GPU;
 use super::members::{DOCUMENT, Kind, Member};
 use super::name::is_reserved_key;
@@ -87,10 +87,75 @@ impl Document {
 /// Members without a value that don't exist: else a null is as good as nothing.
 fn unknown_nulls(value: &Value) -> Vec<Fault> {
     let mut faults = Vec::new();
-    check(&DOCUMENT, value, "", &mut faults);
+    find_unknown_nulls(&DOCUMENT, value, "", &mut faults);
     faults
-        .retain(|fault| fault.code == FaultCode::UnknownMember && value.pointer(&fault.pointer) == Some(&Value::Null));
-    faults
+}
+
+fn find_unknown_nulls(kind: &Kind, value: &Value, at: &str, faults: &mut Vec<Fault>) {
+    for (name, value) in value.as_object().into_iter().flatten() {
+        if faults.len() > MOST || name.len() > LONGEST_NAME {
+            continue;
+        }
+        let here = |value: &Value| value.is_object() || value.is_array() || value.is_null();
+        if !here(value) {
+            continue;
+        }
+        let at = join(at, name);
+        match kind {
+            Kind::Map(_, kind) => find_unknown_nulls(kind, value, &at, faults),
+            Kind::Object(_, lists) => match member(lists, name) {
+                Some(member) => find_unknown_nulls(&member.kind, value, &at, faults),
+                None if value.is_null() => {
+                    let known: Vec<_> = lists.iter().flat_map(|list| list.iter()).map(|member| member.name).collect();
+                    faults.push(Fault::unknown(at, FaultCode::UnknownMember, name, &known));
+                }
+                None => {}
+            },
+            Kind::Extended(own, place) if member(&[own], name).is_none() => {
+                unknown_nulls_upstream(upstream(place), name, value, &at, faults);
+            }
+            Kind::Upstream(place) | Kind::Named(place, _) | Kind::TextOr(place) => {
+                unknown_nulls_upstream(upstream(place), name, value, &at, faults);
+            }
+            Kind::Extended(..)
+            | Kind::Text(_)
+            | Kind::Choice(_)
+            | Kind::Flag
+            | Kind::Whole(_)
+            | Kind::Amount
+            | Kind::WholeAmount
+            | Kind::Texts(_) => {}
+        }
+    }
+}
+
+/// The same for a member of what a RayCluster takes at a place.
+pub(super) fn unknown_nulls_upstream(
+    schema: Option<&Schema>,
+    name: &str,
+    value: &Value,
+    at: &str,
+    faults: &mut Vec<Fault>,
+) {
+    let Some(schema) = schema.filter(|schema| !schema.is_open()) else { return };
+    match schema.member(name) {
+        None if value.is_null() => {
+            let known: Vec<_> = schema.members().collect();
+            faults.push(Fault::unknown(at, FaultCode::UnknownMember, name, &known));
+        }
+        None => {}
+        Some(inner) => {
+            let items = value.as_array().into_iter().flatten().enumerate();
+            let items = items.map(|(index, item)| (format!("{at}/{index}"), item, inner.items()));
+            for (at, value, schema) in std::iter::once((at.to_owned(), value, Some(inner))).chain(items) {
+                for (name, value) in value.as_object().into_iter().flatten() {
+                    if faults.len() <= MOST && name.len() <= LONGEST_NAME && !value.is_string() && !value.is_number() {
+                        unknown_nulls_upstream(schema, name, value, &join(&at, name), faults);
+                    }
+                }
+            }
+        }
+    }
 }
 
 /// What is wrong with a merge patch that the document it makes doesn't show: it takes away what doesn't exist or what isn't
@@ -105,11 +170,25 @@ pub fn wrong_removals(patch: &Value) -> Vec<Fault> {
     for member in ["name", "namespace"].into_iter().filter(|member| patch.get(*member) == Some(&Value::Null)) {
         faults.push(Fault::new(format!("/{member}"), FaultCode::Immutable, format!("`{member}` can't be taken away.")));
     }
-    for member in ["labels", "annotations"] {
-        let keys = patch.get(member).and_then(Value::as_object).into_iter().flatten();
-        for (key, _) in keys.filter(|(key, value)| value.is_null() && is_reserved_key(key)) {
-            let message = format!("`{key}` is written by raygate, kubectl or KubeRay only.");
-            faults.push(Fault::new(format!("/{member}/{}", escape(key)), FaultCode::Reserved, message));
+    let groups = patch.get("workerGroups").and_then(Value::as_object).into_iter().flatten();
+    let groups = groups.filter(|(name, _)| name.len() <= LONGEST_NAME);
+    let groups = groups.map(|(name, group)| (format!("/workerGroups/{}", escape(name)), Some(group)));
+    for (at, node) in [(String::new(), Some(&patch)), ("/head".to_owned(), patch.get("head"))].into_iter().chain(groups)
+    {
+        for (place, holder) in
+            [("", node), ("/podTemplate/metadata", node.and_then(|node| node.pointer("/podTemplate/metadata")))]
+        {
+            for member in ["labels", "annotations"] {
+                let keys = holder.and_then(|holder| holder.get(member)?.as_object()).into_iter().flatten();
+                for (key, _) in keys.filter(|(key, value)| value.is_null() && is_reserved_key(key)) {
+                    let message = format!("`{key}` is written by raygate, kubectl or KubeRay only.");
+                    faults.push(Fault::new(
+                        format!("{at}{place}/{member}/{}", escape(key)),
+                        FaultCode::Reserved,
+                        message,
+                    ));
+                }
+            }
         }
     }
     faults

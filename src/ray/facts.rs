@@ -184,4 +184,7 @@ pub struct Nodes {
     pub present: Vec<NodeFact>,
     /// How many there were besides: what has been seen to go hasn't just not been seen yet.
     pub gone: usize,
+    /// Since when all pods have been known: a pod that the operator spoke of before hasn't just not been seen yet either.
+    /// Whole seconds, as Kubernetes' times.
+    pub known_since: Option<Timestamp>,
 }

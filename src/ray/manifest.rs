@@ -1,12 +1,12 @@
 //! A whole RayCluster as a body: what users of kubectl have.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 
 use serde_json::{Map, Value};
 
 use super::cluster::{API_VERSION, KIND};
-use super::document::tidy_upstream;
-use super::fault::{Fault, FaultCode, Warning, WarningCode, escape};
+use super::document::{tidy_upstream, unknown_nulls_upstream};
+use super::fault::{Fault, FaultCode, MOST, Warning, WarningCode, escape};
 use super::lens::{Edit, Refusal, manifest_pointer, respell_upstream, view};
 use super::name::{is_dropped_key, is_reserved_key};
 use super::schema::ray_cluster;
@@ -53,12 +53,9 @@ impl Manifest {
             members.shift_remove("status");
         }
         // A null is as good as nothing, but not under a name that doesn't exist.
-        let mut unknown = Vec::new();
-        ray_cluster().check(&object, "", &mut unknown);
-        unknown.retain(|fault| {
-            fault.code == FaultCode::UnknownMember && object.pointer(&fault.pointer) == Some(&Value::Null)
-        });
-        faults.append(&mut unknown);
+        for (name, value) in object.as_object().into_iter().flatten() {
+            unknown_nulls_upstream(Some(ray_cluster()), name, value, &format!("/{}", escape(name)), &mut faults);
+        }
         let mut warnings = Vec::new();
         if let Some(metadata) = object.get_mut("metadata") {
             clean(metadata, &mut warnings, &mut faults);
@@ -102,6 +99,12 @@ impl Manifest {
         }
         if !new.is_empty() {
             return Err(Refusal::Faults(new));
+        }
+        // A removed key strands a suspended cluster; only an explicit `false` resumes it.
+        if view(held).document.is_set("suspended")
+            && let Some(spec) = wanted.get_mut("spec").and_then(Value::as_object_mut)
+        {
+            spec.entry("suspend").or_insert(Value::Bool(false));
         }
         ray_cluster().apply_defaults(wanted);
         keep_others(wanted, held);
@@ -185,7 +188,7 @@ fn clean(metadata: &mut Value, warnings: &mut Vec<Warning>, faults: &mut Vec<Fau
     for member in ["labels", "annotations"] {
         let Some(keys) = metadata.get_mut(member).and_then(Value::as_object_mut) else { continue };
         keys.retain(|key, _| {
-            if is_dropped_key(key) {
+            if is_dropped_key(key) && warnings.len() < MOST {
                 let message = format!("`{key}` isn't taken over: it belongs to the object that it was copied from.");
                 let pointer = format!("/metadata/{member}/{}", escape(key));
                 warnings.push(Warning::new(pointer, WarningCode::Dropped, message));
@@ -212,6 +215,26 @@ fn check_templates(object: &Value, faults: &mut Vec<Fault>) {
     }
 }
 
+fn pointer_of(field: &str) -> String {
+    format!("/{}", field.replace('.', "/"))
+}
+
+/// Two groups of one name make the operator create and fail pods without end.
+fn check_groups(object: &Value, faults: &mut Vec<Fault>) {
+    let mut names = HashSet::new();
+    for (index, group) in object["spec"]["workerGroupSpecs"].as_array().into_iter().flatten().enumerate() {
+        let name = group["groupName"].as_str().unwrap_or_default();
+        if !names.insert(name) {
+            let message = format!("There is a worker group `{name}` already.");
+            faults.push(Fault::new(
+                format!("/spec/workerGroupSpecs/{index}/groupName"),
+                FaultCode::InvalidName,
+                message,
+            ));
+        }
+    }
+}
+
 /// The rules of a document's members, where the RayCluster says the same.
 fn check_members(object: &Value, faults: &mut Vec<Fault>) {
     if object["metadata"].get("name").is_none() {
@@ -226,12 +249,32 @@ fn check_members(object: &Value, faults: &mut Vec<Fault>) {
             faults.push(Fault::new(format!("/metadata/{member}/{}", escape(key)), FaultCode::Reserved, message));
         }
     }
-    for mut fault in view(object).document.faults() {
-        if fault.pointer.contains("/podTemplate") || fault.code.is_structural() {
+    let missing = |field: &str| Fault::new(pointer_of(field), FaultCode::Required, format!("`{field}` is required."));
+    match object.pointer("/spec/headGroupSpec/template/spec/containers") {
+        _ if object.get("spec").is_none() => faults.push(missing("spec")),
+        Some(Value::Array(containers)) if containers.is_empty() => {
+            faults.push(missing("spec.headGroupSpec.template.spec.containers.0"));
+        }
+        _ => {}
+    }
+    check_groups(object, faults);
+    // What is hidden of a document that has the autoscaler on is judged too.
+    let mut judged = object.clone();
+    if let Some(spec) = judged.get_mut("spec").and_then(Value::as_object_mut) {
+        spec.shift_remove("enableInTreeAutoscaling");
+    }
+    for mut fault in view(&judged).document.faults() {
+        let tokens: Vec<_> = fault.pointer.split('/').skip(1).collect();
+        let in_template =
+            matches!(tokens.as_slice(), ["head", "podTemplate", ..] | ["workerGroups", _, "podTemplate", ..]);
+        if in_template || fault.code.is_structural() {
             continue;
         }
         fault.pointer = manifest_pointer(&fault.pointer, object);
-        if !faults.iter().any(|known| known.pointer == fault.pointer && known.code == fault.code) {
+        let same = |known: &Fault| known.pointer == fault.pointer && known.code == fault.code;
+        let told =
+            |known: &Fault| same(known) && (known.message == fault.message || fault.code == FaultCode::InvalidQuantity);
+        if !faults.iter().any(told) {
             faults.push(fault);
         }
     }

@@ -82,7 +82,7 @@ pub fn state(cluster: &RayCluster, nodes: &Nodes) -> State {
 /// watched apart, so the operator's word may arrive before what made it say so. Nothing has got worse yet, then.
 fn is_news_older(cluster: &RayCluster, nodes: &Nodes) -> bool {
     let ready = cluster.status.as_ref().and_then(|status| status.extra.get("readyWorkerReplicas")?.as_i64());
-    let workers: i64 = cluster.worker_groups().map(|group| wanted_pods(cluster, group)).sum();
+    let workers = cluster.worker_groups().map(|group| wanted_pods(cluster, group)).fold(0, i64::saturating_add);
     let said = cluster.condition_since("RayClusterProvisioned");
     let is_older = |node: &NodeFact| {
         let news = node.ready_since.or(node.created);
@@ -90,7 +90,8 @@ fn is_news_older(cluster: &RayCluster, nodes: &Nodes) -> bool {
     };
     // As many as were never seen may be missing: what is gone was.
     let seen = i64::try_from(nodes.present.len() + nodes.gone).unwrap_or(i64::MAX);
-    let unseen = (1 + workers - seen).max(0);
+    let since = nodes.known_since.is_none_or(|since| said >= Some(since));
+    let unseen = if since { workers.saturating_add(1).saturating_sub(seen).max(0) } else { 0 };
     cluster.condition("HeadPodReady") == Some(true)
         && ready.unwrap_or(0) >= workers
         && missing(cluster, &nodes.present, |node| is_node_ready(node) || is_older(node)) <= unseen
@@ -113,9 +114,9 @@ fn missing(cluster: &RayCluster, nodes: &[NodeFact], counts: impl Fn(&NodeFact) 
     let head = nodes.iter().any(|node| node.role == NodeRole::Head && counts(node));
     let groups = cluster.worker_groups().map(|group| {
         let there = workers_of(&group.group_name, nodes).filter(|node| counts(node)).count();
-        (wanted_pods(cluster, group) - i64::try_from(there).unwrap_or(i64::MAX)).max(0)
+        wanted_pods(cluster, group).saturating_sub(i64::try_from(there).unwrap_or(i64::MAX)).max(0)
     });
-    i64::from(!head) + groups.sum::<i64>()
+    groups.fold(i64::from(!head), i64::saturating_add)
 }
 
 /// How many ready pods a group needs: with the autoscaler its lower bound, else what the operator keeps.
@@ -137,7 +138,8 @@ pub fn groups(cluster: Option<&RayCluster>, nodes: &[NodeFact]) -> IndexMap<Stri
     let mut groups: IndexMap<String, GroupStatus> = IndexMap::new();
     for group in cluster.into_iter().flat_map(RayCluster::worker_groups) {
         // Two groups of one name can be stored: together they ask for both.
-        groups.entry(group.group_name.clone()).or_default().desired += group.desired_pods();
+        let status = groups.entry(group.group_name.clone()).or_default();
+        status.desired = status.desired.saturating_add(group.desired_pods());
     }
     for node in nodes.iter().filter(|node| node.role == NodeRole::Worker) {
         let group = groups.entry(node.group.clone()).or_default();

@@ -42,7 +42,7 @@ fn state(cluster: &RayCluster, nodes: &[NodeFact]) -> State {
 }
 
 fn state_with_gone(cluster: &RayCluster, nodes: &[NodeFact], gone: usize) -> State {
-    status::state(cluster, &Nodes { present: nodes.to_vec(), gone })
+    status::state(cluster, &Nodes { present: nodes.to_vec(), gone, known_since: None })
 }
 
 /// A cluster with one group of two replicas; `change` edits it.
@@ -103,6 +103,12 @@ fn news_of_pods_that_are_older_than_the_operators_word_make_nothing_worse() {
     assert_eq!(state_with_gone(&changed(said), &[head(true), worker(true)], 1), State::Degraded, "it is gone");
     assert_eq!(state(&changed(said), &[head(true), worker(true)]), State::Pending, "it hasn't been seen yet");
     assert_eq!(state(&changed(said), &[head(false), worker(true)]), State::Degraded, "only one can be unseen");
+    let known_since = |second: u8| {
+        let known_since = Some(format!("2026-01-01T00:00:{second:02}Z").parse().unwrap());
+        status::state(&changed(said), &Nodes { present: vec![head(true), worker(true)], gone: 0, known_since })
+    };
+    assert_eq!(known_since(10), State::Pending, "the operator may have spoken of it since");
+    assert_eq!(known_since(11), State::Degraded, "all that it spoke of was known");
     let new = |second: u8| NodeFact {
         created: Some(format!("2026-01-01T00:00:{second:02}Z").parse().unwrap()),
         ready_since: None,
@@ -136,6 +142,20 @@ fn wanted_numbers_are_the_operators() {
     assert_eq!(most(&suspended), Some(0), "a suspended group keeps no pods");
     let autoscaled = changed(|cluster| cluster["spec"]["enableInTreeAutoscaling"] = json!(true));
     assert_eq!(most(&autoscaled), Some(1), "the autoscaler may go down to the lower bound");
+}
+
+#[test]
+fn no_number_is_too_large_to_be_counted() {
+    let group = |name: &str| json!({"groupName": name, "replicas": i32::MAX, "minReplicas": i32::MAX, "maxReplicas": i32::MAX, "numOfHosts": i32::MAX, "template": {}});
+    let huge = changed(|value| {
+        provisioned(value);
+        value["status"]["readyWorkerReplicas"] = json!(i64::MAX);
+        value["spec"]["workerGroupSpecs"] = json!([group("a"), group("a"), group("b"), group("c")]);
+    });
+    assert_eq!(state(&huge, &[head(true)]), State::Degraded);
+    assert_eq!(status::groups(Some(&huge), &[])["a"].desired, 2 * i64::from(i32::MAX) * i64::from(i32::MAX));
+    let none = changed(|value| value["spec"]["workerGroupSpecs"] = json!([group("a"), group("a"), group("a")]));
+    assert_eq!(status::groups(Some(&none), &[])["a"].desired, i64::MAX);
 }
 
 #[test]
@@ -276,7 +296,7 @@ proptest! {
         let decoded = serde_json::from_value::<RayCluster>(value.clone()).map_err(|error| error.to_string());
         let metadata = changed(|_| ()).metadata;
         let nodes = [head(ready), worker(ready)];
-        let rendered = render(&value, &metadata, decoded.as_ref().map_err(String::as_str), &Nodes { present: nodes.to_vec(), gone: 0 });
+        let rendered = render(&value, &metadata, decoded.as_ref().map_err(String::as_str), &Nodes { present: nodes.to_vec(), ..Nodes::default() });
         prop_assert_eq!(decoded.is_err(), rendered.status.state == State::Unknown);
     }
 

@@ -164,7 +164,19 @@ struct Shell<'a> {
     slept: Duration,
 }
 
+/// How much of what a shell says is kept, in bytes: the last 2 KiB are all that anybody is told.
+const OUTPUT: usize = 4096;
+
 impl Shell<'_> {
+    /// Says something; the oldest is forgotten.
+    fn say(&mut self, text: &str) {
+        self.output.push_str(end_of(text, OUTPUT));
+        let end = end_of(&self.output, OUTPUT);
+        if end.len() < self.output.len() {
+            self.output = end.to_owned();
+        }
+    }
+
     /// One command; `last` says that nothing follows it.
     fn command(&mut self, words: &[&str], last: bool, depth: usize) -> Step {
         let Some((program, arguments)) = words.split_first() else { return Step::Done(0) };
@@ -177,8 +189,11 @@ impl Shell<'_> {
             },
             "false" => Step::Done(1),
             "echo" => {
-                self.output.push_str(&arguments.join(" "));
-                self.output.push('\n');
+                for word in arguments {
+                    self.say(word);
+                    self.say(if arguments.last() == Some(word) { "" } else { " " });
+                }
+                self.say("\n");
                 Step::Done(0)
             }
             "sleep" => match first.and_then(duration) {
@@ -197,7 +212,7 @@ impl Shell<'_> {
                 } else {
                     format!("{name}: line 1: {program}: command not found\n")
                 };
-                self.output.push_str(&words);
+                self.say(&words);
                 Step::Done(127)
             }
             "sh" | "bash" | "dash" | "ash" => self.shell(arguments, last, depth),
@@ -322,4 +337,13 @@ fn duration(text: &str) -> Option<Duration> {
         _ => (text, 1.0),
     };
     Duration::try_from_secs_f64(number.parse::<f64>().ok()? * unit).ok()
+}
+
+/// The last bytes of a text, from the start of a character.
+fn end_of(text: &str, most: usize) -> &str {
+    let mut from = text.len().saturating_sub(most);
+    while !text.is_char_boundary(from) {
+        from += 1;
+    }
+    text.get(from..).unwrap_or_default()
 }

@@ -14,7 +14,7 @@ use super::pace::Now;
 use super::scheduler::{self, Nodes};
 use super::store::Store;
 use super::template::Template;
-use crate::ray::facts::{NodeFact, NodeRole, Why};
+use crate::ray::facts::{NodeFact, NodeRole, Why, bounded};
 
 /// How long a machine may be silent before it counts as lost (`--node-monitor-grace-period`).
 const GRACE: Duration = Duration::from_secs(50);
@@ -349,5 +349,5 @@ impl Machines {
 }
 
 fn unschedulable(message: &str, now: Now) -> Why {
-    Why { reason: "Unschedulable".to_owned(), message: message.to_owned(), since: Some(now.wall) }
+    Why { reason: "Unschedulable".to_owned(), message: bounded(message.to_owned()), since: Some(now.wall) }
 }

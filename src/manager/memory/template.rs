@@ -1,6 +1,8 @@
 //! What the pods of a group are made of, as KubeRay's operator (1.6, `controllers/ray/common/pod.go`) builds it from the
 //! group's template. Left out: probes, ports, variables, `/dev/shm` and token authentication, of which no pod fails here.
 
+use std::collections::BTreeMap;
+
 use k8s_openapi::api::core::v1::{Container, PodSpec, PodTemplateSpec, ResourceRequirements};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use serde::Deserialize;
@@ -9,6 +11,11 @@ use serde_json::Value;
 use super::scheduler::{Amounts, requests};
 use crate::ray::cluster::RayCluster;
 use crate::ray::facts::NodeRole;
+
+/// Most containers of a pod here: far more than anybody has, and a bound on what one request can make the process do.
+const MOST_CONTAINERS: usize = 256;
+/// Most resources that a container may name; the same.
+const MOST_RESOURCES: usize = 64;
 
 /// The init container in which a worker waits for its head.
 pub(super) const WAIT: &str = "wait-gcs-ready";
@@ -46,7 +53,17 @@ impl Template {
             let options = cluster.spec.as_ref().and_then(|spec| spec.extra.get("autoscalerOptions"));
             add_autoscaler(&mut spec, role, options.unwrap_or(&Value::Null));
         }
+        let (count, most) = (containers(&spec).count(), MOST_CONTAINERS);
+        if count > most {
+            return Err(format!("spec.containers: Too many: {count}: must have at most {most} items"));
+        }
         for (path, container) in containers(&spec) {
+            let amounts = container.resources.as_ref();
+            let amounts = amounts.and_then(|resources| resources.limits.as_ref().or(resources.requests.as_ref()));
+            let (amounts, most) = (amounts.map_or(0, BTreeMap::len), MOST_RESOURCES);
+            if amounts > most {
+                return Err(format!("{path}.resources: Too many: {amounts}: must have at most {most} items"));
+            }
             if container.image.as_deref().unwrap_or_default().is_empty() {
                 return Err(format!("{path}.image: Required value"));
             }

@@ -21,7 +21,7 @@ mod template;
 mod tests;
 
 pub use edit::{Edit, Refusal, edit, respell_upstream};
-pub use place::{document_pointer, manifest_pointer};
+pub use place::{document_pointer, manifest_pointer, tokens};
 pub use template::{GPU, canonical_quantity, is_same_quantity, ray_entry};
 
 use template::{Group, build_node, view_node};

@@ -9,8 +9,7 @@ use crate::ray::members::{AUTOSCALING, CLUSTER, GROUP, HEAD_SERVICE, INGRESS, Me
 /// Pointer; the empty pointer, the whole document, where no member stands for it.
 #[must_use]
 pub fn document_pointer(field: &str, object: &Value) -> String {
-    let members: Vec<&str> =
-        field.split(['.', '[']).map(|member| member.trim_end_matches(']').trim_matches('"')).collect();
+    let members = tokens(field);
     match members.as_slice() {
         ["spec", "workerGroupSpecs", index, rest @ ..] => {
             let group = index.parse::<usize>().ok().and_then(|index| object["spec"]["workerGroupSpecs"].get(index));
@@ -26,6 +25,22 @@ pub fn document_pointer(field: &str, object: &Value) -> String {
             (None, _) => String::new(),
         },
     }
+}
+
+/// The members of a field in Kubernetes' notation; what stands in brackets is one, dots and all.
+#[must_use]
+pub fn tokens(field: &str) -> Vec<&str> {
+    let mut members = Vec::new();
+    let mut rest = field;
+    while !rest.is_empty() {
+        let (member, after) = match rest.strip_prefix('[') {
+            Some(inner) => inner.split_once(']').unwrap_or((inner, "")),
+            None => rest.split_at(rest.find(['.', '[']).unwrap_or(rest.len())),
+        };
+        members.push(member.trim_matches('"'));
+        rest = after.strip_prefix('.').unwrap_or(after);
+    }
+    members
 }
 
 /// The member of a cluster that a field is told by.
@@ -82,12 +97,24 @@ pub fn manifest_pointer(pointer: &str, object: &Value) -> String {
                 [member, rest @ ..] => format!("/spec/workerGroupSpecs/{at}/{}", in_node(member, rest)),
             }
         }
+        ["autoscaling", member, rest @ ..] if own(AUTOSCALING, member).is_some() => in_own(AUTOSCALING, member, rest),
+        ["headService", member, rest @ ..] if own(HEAD_SERVICE, member).is_some() => in_own(HEAD_SERVICE, member, rest),
+        ["ingress", member, rest @ ..] if own(INGRESS, member).is_some() => in_own(INGRESS, member, rest),
         [member, rest @ ..] => match CLUSTER.iter().find(|known| known.name == *member) {
             Some(known) => with_rest(format!("/{}", slashes(known.place)), rest),
             None => String::new(),
         },
         [] => String::new(),
     }
+}
+
+fn own(members: &'static [Member], name: &str) -> Option<&'static Member> {
+    members.iter().find(|member| member.name == name)
+}
+
+fn in_own(members: &'static [Member], name: &str, rest: &[&str]) -> String {
+    let place = own(members, name).map(|member| member.place.replace('.', "/")).unwrap_or_default();
+    with_rest(format!("/{place}"), rest)
 }
 
 fn in_node(member: &str, rest: &[&str]) -> String {

@@ -28,13 +28,17 @@ pub(super) const BUDGET: Budget = Budget { nodes: 100_000, bytes: 1 << 20, fault
 /// What a fault of a key that is there twice takes at least.
 const FAULT: usize = 100;
 
+/// How deep merges may nest. Each takes much of the stack, and nobody writes more than two or three.
+const MERGES: usize = 16;
+
 /// The longest word that is advised to be quoted.
 const WORD: usize = 64;
 
 pub(super) fn build(document: &Document<'_>, budget: &Budget) -> Result<Yaml, Fault> {
     let Budget { nodes, bytes, faults } = *budget;
     let anchors = &document.anchors;
-    let mut build = Build { anchors, copying: None, nodes, bytes, faults, path: Vec::new(), twice: Vec::new() };
+    let mut build =
+        Build { anchors, copying: None, merging: 0, nodes, bytes, faults, path: Vec::new(), twice: Vec::new() };
     let (value, place) = build.value(&document.root, 0)?;
     Ok(Yaml { value, twice: Faults(build.twice), places: Places(place) })
 }
@@ -43,6 +47,8 @@ struct Build<'n> {
     anchors: &'n HashMap<usize, Rc<Node<'n>>>,
     /// The alias that is being copied.
     copying: Option<Mark>,
+    /// How many merges within merges it is in.
+    merging: usize,
     nodes: usize,
     bytes: usize,
     faults: usize,
@@ -166,6 +172,10 @@ impl<'n> Build<'n> {
 
     /// The members that `<<` brings: of one map or several, of which earlier ones win.
     fn merge(&mut self, node: &Node<'_>, depth: usize) -> Result<Map<String, Value>, Fault> {
+        if self.merging == MERGES {
+            return Err(self.copying.unwrap_or(node.mark).fault("`<<` within `<<` goes too deep"));
+        }
+        self.merging += 1;
         let mut members = Map::new();
         let sources = match &node.kind {
             Kind::List(sources) => sources.iter().map(Rc::as_ref).collect(),
@@ -184,6 +194,7 @@ impl<'n> Build<'n> {
                 members.entry(name).or_insert(value);
             }
         }
+        self.merging -= 1;
         Ok(members)
     }
 

@@ -361,3 +361,18 @@ fn lines_are_a_block_only_where_that_is_exact() {
         assert_eq!(value(written), json!(text));
     }
 }
+
+#[test]
+fn merges_within_merges_have_an_end() {
+    let chain = |levels: usize| {
+        let levels = (1..=levels).map(|level| format!("a{level}: &a{level}\n  <<: *a{}\n", level - 1));
+        format!("a0: &a0 {{k: v}}\n{}", levels.collect::<Vec<_>>().join(""))
+    };
+    assert_eq!(read(chain(16).as_bytes()).unwrap().value["a16"], serde_json::json!({"k": "v"}));
+    // On a thread with the stack of those that serve requests.
+    for levels in [17, 120, 20_000] {
+        let read = move || read(chain(levels).as_bytes()).map(|_| ()).unwrap_err().0[0].code;
+        let thread = std::thread::Builder::new().stack_size(2 << 20).spawn(read).unwrap();
+        assert_eq!(thread.join().unwrap(), FaultCode::Syntax, "{levels}");
+    }
+}

@@ -194,6 +194,8 @@ fn a_refusal_by_kubernetes_is_placed_in_the_document() {
         ("spec.workerGroupSpecs[7]", "/workerGroups"),
         ("spec.managedBy", "/managedBy"),
         ("spec.newer", ""),
+        ("spec.headGroupSpec.template.spec.containers[0].resources.limits[nvidia.com/gpu]", "/head/gpu"),
+        ("metadata.labels[a.b/c]", "/labels"),
     ] {
         assert_eq!(place(field), pointer, "{field}");
     }
@@ -206,6 +208,10 @@ fn a_members_fault_is_placed_in_the_manifest() {
         ("/name", "/metadata/name"),
         ("/labels/x~1y", "/metadata/labels/x~1y"),
         ("/rayVersion", "/spec/rayVersion"),
+        ("/headService/type", "/spec/headGroupSpec/serviceType"),
+        ("/headService/annotations/a~1b", "/spec/headServiceAnnotations/a~1b"),
+        ("/autoscaling/enabled", "/spec/enableInTreeAutoscaling"),
+        ("/autoscaling/version", "/spec/autoscalerOptions/version"),
         ("/head/cpu", "/spec/headGroupSpec/template/spec/containers/0/resources/limits/cpu"),
         ("/workerGroups/b/replicas", "/spec/workerGroupSpecs/1/replicas"),
         ("/workerGroups/b", "/spec/workerGroupSpecs/1/groupName"),
