@@ -86,13 +86,18 @@ impl Manifest {
             }
         }
         // What is reserved may be sent as it is held.
-        let same =
-            |pointer: &str| wanted.pointer(pointer).is_some() && wanted.pointer(pointer) == held.pointer(pointer);
+        let same = |pointer: &str| {
+            let there = held_pointer(pointer, wanted, held);
+            wanted.pointer(pointer).is_some() && there.is_some_and(|at| wanted.pointer(pointer) == held.pointer(&at))
+        };
         faults.retain(|fault| fault.code != FaultCode::Reserved || !same(&fault.pointer));
         let standing_faults = Self::read(held.clone()).1;
-        let unchanged = |fault: &Fault| wanted.pointer(&fault.pointer) == held.pointer(&fault.pointer);
-        let stands =
-            |fault: &Fault| fault.code != FaultCode::Reserved && standing_faults.contains(fault) && unchanged(fault);
+        let stands = |fault: &Fault| {
+            let Some(at) = held_pointer(&fault.pointer, wanted, held) else { return false };
+            let unchanged = wanted.pointer(&fault.pointer) == held.pointer(&at);
+            let before = Fault { pointer: at, ..fault.clone() };
+            fault.code != FaultCode::Reserved && unchanged && standing_faults.contains(&before)
+        };
         let (standing, mut new): (Vec<_>, Vec<_>) = faults.into_iter().partition(stands);
         if wanted.get("spec").is_none() && held.get("spec").is_some() {
             new.push(Fault::new("/spec", FaultCode::Required, "`spec` can be changed, not taken away."));
@@ -128,6 +133,20 @@ impl Manifest {
         }
         Ok(Edit { object, standing })
     }
+}
+
+/// Where what stands at a pointer stands in the RayCluster that is held: a group may have moved. `None` if it is new.
+fn held_pointer(pointer: &str, wanted: &Value, held: &Value) -> Option<String> {
+    let Some(rest) = pointer.strip_prefix("/spec/workerGroupSpecs/") else { return Some(pointer.to_owned()) };
+    let (index, rest) = rest.split_once('/').unwrap_or((rest, ""));
+    let (wanted, held) = (wanted["spec"]["workerGroupSpecs"].as_array()?, held["spec"]["workerGroupSpecs"].as_array()?);
+    let index = index.parse::<usize>().ok()?;
+    let name = wanted.get(index)?.get("groupName")?;
+    let is_called = |group: &Value| group["groupName"] == *name;
+    // Of several of one name each meets the one at its place among them.
+    let nth = wanted.iter().take(index).filter(|group| is_called(group)).count();
+    let (index, _) = held.iter().enumerate().filter(|(_, group)| is_called(group)).nth(nth)?;
+    Some(format!("/spec/workerGroupSpecs/{index}/{rest}"))
 }
 
 /// What others own in the groups stays as it is held: `replicas` and `scaleStrategy` where Ray's autoscaler is on, and the

@@ -185,6 +185,35 @@ async fn faults_of_a_manifest_are_placed_in_it() -> Outcome {
         let problem = raygate.post("/clusters", &with(pointer, value)).await?.problem(422, "INVALID");
         assert_eq!(faults(&problem), found(&[(at, code)]), "{problem}");
     }
+    let group = |name: &str| json!({"groupName": name, "minReplicas": 0, "maxReplicas": 2, "template": {"spec": {"containers": [{"name": "w"}]}}});
+    for (pointer, value, at, code) in [
+        (
+            "/spec/workerGroupSpecs",
+            json!([group("w"), group("w")]),
+            "/spec/workerGroupSpecs/1/groupName",
+            "INVALID_NAME",
+        ),
+        ("/spec/workerGroupSpecs", json!([group("podTemplate")]), "/spec/workerGroupSpecs/0/groupName", "INVALID_NAME"),
+        (
+            "/spec/headGroupSpec/template/spec/containers",
+            json!([]),
+            "/spec/headGroupSpec/template/spec/containers/0",
+            "REQUIRED",
+        ),
+        ("/spec/headGroupSpec/serviceType", json!("Odd"), "/spec/headGroupSpec/serviceType", "INVALID_VALUE"),
+    ] {
+        let problem = raygate.post("/clusters", &with(pointer, value)).await?.problem(422, "INVALID");
+        assert_eq!(faults(&problem), found(&[(at, code)]), "{problem}");
+    }
+    let mut autoscaled = with("/spec/workerGroupSpecs/0/replicas", json!(3));
+    autoscaled["spec"]["enableInTreeAutoscaling"] = json!(true);
+    let problem = raygate.post("/clusters", &autoscaled).await?.problem(422, "INVALID");
+    assert_eq!(faults(&problem), found(&[("/spec/workerGroupSpecs/0/replicas", "OUT_OF_RANGE")]), "{problem}");
+    let problem = raygate.post("/clusters", &with("/spec/bogus", Value::Null)).await?.problem(400, "MALFORMED");
+    assert_eq!(faults(&problem), found(&[("/spec/bogus", "UNKNOWN_MEMBER")]), "{problem}");
+    let specless = json!({"apiVersion": "ray.io/v1", "kind": "RayCluster", "metadata": {"name": "x"}});
+    let problem = raygate.post("/clusters", &specless).await?.problem(422, "INVALID");
+    assert_eq!(faults(&problem), found(&[("/spec", "REQUIRED")]), "{problem}");
     for (member, value) in [("apiVersion", "ray.io/v2"), ("kind", "RayJob")] {
         let mut manifest = base();
         manifest[member] = json!(value);

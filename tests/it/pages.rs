@@ -189,3 +189,24 @@ async fn head_is_get_without_a_body() -> Outcome {
     }
     Ok(())
 }
+
+/// What is answered fits what is described: a strict reader of the description refuses nothing that it gets.
+#[tokio::test]
+async fn answers_fit_their_description() -> Outcome {
+    let raygate = Raygate::memory(&[]).await?;
+    let schemas = raygate.get("/openapi.json").await?.json()["components"]["schemas"].clone();
+    let parts = schemas["Cluster"]["allOf"].as_array().cloned().ok_or("a cluster isn't made of parts")?;
+    for part in parts {
+        let part = match part["$ref"].as_str() {
+            Some(reference) => schemas[reference.rsplit('/').next().unwrap_or_default()].clone(),
+            None => part,
+        };
+        assert_ne!(part["additionalProperties"], false, "the other part's members would be refused: {part}");
+    }
+    let autoscaling = &schemas["Document"]["properties"]["autoscaling"]["properties"];
+    assert_eq!(
+        (autoscaling["idleTimeoutSeconds"]["type"].as_str(), autoscaling["image"]["type"].as_str()),
+        (Some("integer"), Some("string"))
+    );
+    Ok(())
+}

@@ -313,3 +313,41 @@ async fn a_guarded_delete_of_a_changed_cluster_is_refused() -> Outcome {
     assert_eq!(raygate.get("/clusters/demo").await?.status, 200);
     Ok(())
 }
+
+#[tokio::test]
+async fn numbers_too_large_to_be_counted_hurt_nobody() -> Outcome {
+    let raygate = Raygate::memory(&[]).await?;
+    let group = json!({"replicas": i32::MAX, "maxReplicas": i32::MAX, "numOfHosts": i32::MAX});
+    let groups = json!({"a": group, "b": group, "c": group});
+    let answer = raygate.post("/clusters", &json!({"name": "huge", "workerGroups": groups})).await?;
+    assert_eq!(answer.status, 201, "{answer:?}");
+    assert_eq!(raygate.delete("/clusters/huge").await?.status, 202);
+    assert_eq!(raygate.get("/health").await?.status, 200);
+    Ok(())
+}
+
+#[tokio::test]
+async fn nulls_under_unknown_names_are_told_however_many_others_there_are() -> Outcome {
+    let raygate = Raygate::memory(&[]).await?;
+    let env: serde_json::Map<_, _> = (0..200).map(|index| (format!("V{index}"), json!("x"))).collect();
+    let answer = raygate.post("/clusters", &json!({"name": "demo", "head": {"env": env}})).await?;
+    assert_eq!(answer.status, 201, "{answer:?}");
+    let nulls: serde_json::Map<_, _> = env.keys().map(|name| (name.clone(), Value::Null)).collect();
+    let body = json!({"head": {"env": nulls, "labels": {"ray.io/group": null}}, "bogus": null});
+    let problem = patch(&raygate, "/clusters/demo", &body).await?.problem(400, "MALFORMED");
+    let wanted = [("/bogus", "UNKNOWN_MEMBER"), ("/head/labels/ray.io~1group", "RESERVED")];
+    assert_eq!(faults(&problem), wanted.map(|(pointer, code)| (pointer.to_owned(), code.to_owned())), "{problem}");
+    let answer = patch(&raygate, "/clusters/demo", &json!({"head": {"env": nulls}})).await?;
+    assert_eq!((answer.status.as_u16(), answer.json()["head"].get("env")), (200, None));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_name_that_is_not_the_paths_is_a_fault_among_others() -> Outcome {
+    let raygate = Raygate::memory(&[]).await?;
+    let body = json!({"name": "other", "bogus": 1});
+    let problem = put(&raygate, "/clusters/free", &[], &body).await?.problem(400, "MALFORMED");
+    let wanted = [("/bogus", "UNKNOWN_MEMBER"), ("/name", "IMMUTABLE")];
+    assert_eq!(faults(&problem), wanted.map(|(pointer, code)| (pointer.to_owned(), code.to_owned())), "{problem}");
+    Ok(())
+}

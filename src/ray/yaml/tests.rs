@@ -366,7 +366,7 @@ fn lines_are_a_block_only_where_that_is_exact() {
 fn merges_within_merges_have_an_end() {
     let chain = |levels: usize| {
         let levels = (1..=levels).map(|level| format!("a{level}: &a{level}\n  <<: *a{}\n", level - 1));
-        format!("a0: &a0 {{k: v}}\n{}", levels.collect::<Vec<_>>().join(""))
+        format!("a0: &a0 {{k: v}}\n{}", levels.collect::<String>())
     };
     assert_eq!(read(chain(16).as_bytes()).unwrap().value["a16"], serde_json::json!({"k": "v"}));
     // On a thread with the stack of those that serve requests.

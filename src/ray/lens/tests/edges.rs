@@ -160,3 +160,36 @@ fn the_faults_of_one_document_are_bounded() {
         assert!(size < 20_000, "{what}: {size} bytes of pointers");
     }
 }
+
+/// Groups of a whole cluster are told apart by name, wherever they stand.
+#[test]
+fn what_is_reserved_moves_with_its_group() {
+    let group = |name: &str, label: bool| {
+        let mut group = worker_group(0);
+        group["groupName"] = json!(name);
+        if label {
+            group["template"]["metadata"] = json!({"labels": {"ray.io/group": "x"}});
+        }
+        group
+    };
+    let with = |groups: Vec<Value>| {
+        let mut object = with_head(|_| {});
+        object["spec"]["workerGroupSpecs"] = groups.into();
+        object
+    };
+    let held = with(vec![group("a", false), group("b", true)]);
+    assert!(put_whole(&held, with(vec![group("b", true), group("a", false)])).is_ok(), "sent as it is held");
+    assert!(put_whole(&held, with(vec![group("b", true)])).is_ok());
+    let moved = with(vec![group("a", true), group("b", true)]);
+    assert_eq!(codes(put_whole(&held, moved)), [FaultCode::Reserved], "it is b's, not a's");
+    let new = with(vec![group("a", false), group("c", true)]);
+    assert_eq!(codes(put_whole(&held, new)), [FaultCode::Reserved], "it isn't a new group's");
+}
+
+#[test]
+fn a_whole_cluster_that_says_nothing_of_suspension_resumes() {
+    let mut held = with_head(|_| {});
+    held["spec"]["suspend"] = json!(true);
+    let after = put_whole(&held, with_head(|_| {})).unwrap();
+    assert_eq!(after["spec"]["suspend"], false, "a removed key would hold it suspended for ever");
+}
