@@ -74,9 +74,7 @@ impl Service {
         let body = Body::read(format, bytes)?;
         self.fresh()?;
         loop {
-            let held = self.held_now(&key).await?;
-            guard.check(held.as_ref().map(|held| &held.raw))?;
-            let Some(held) = held else {
+            let Some(held) = self.held_now(&key, guard).await? else {
                 let (body, faults) = named(body, &key);
                 return match self.create_from(caller, body, faults).await {
                     Ok(written) => Ok((written, true)),
@@ -111,17 +109,15 @@ impl Service {
         let body = Body::read(format, bytes)?;
         self.fresh()?;
         loop {
-            let held = self.held_now(&key).await?;
-            guard.check(held.as_ref().map(|held| &held.raw))?;
-            let held = held.ok_or_else(|| ApiError::no_cluster(&key.to_string()))?;
+            let held = self.held_now(&key, guard).await?.ok_or_else(|| ApiError::no_cluster(&key.to_string()))?;
             if let Some(written) = self.write(&key, &held, &body, Way::Merge).await? {
                 return Ok(written);
             }
         }
     }
 
-    /// The cluster from a quorum read, if there is one.
-    async fn held_now(&self, key: &ClusterKey) -> Result<Option<Observed<RayCluster>>, ApiError> {
+    /// The cluster from a quorum read, if there is one, and the guard holds.
+    async fn held_now(&self, key: &ClusterKey, guard: &Guard) -> Result<Option<Observed<RayCluster>>, ApiError> {
         // What comes to be while the answer is on its way isn't what it speaks of.
         let known = self.cache.get(key);
         let held = match self.backend.clusters.get(&key.namespace, &key.name).await {
@@ -130,7 +126,7 @@ impl Service {
                 if let Some(held) = known {
                     self.cache.gone(key, &held.uid);
                 }
-                return Ok(None);
+                return guard.check(None).map(|()| None);
             }
             Err(error) => return Err(from_manager(error, key)),
         };
@@ -141,6 +137,7 @@ impl Service {
             let detail = format!("What Kubernetes holds under this name can't be read: {why}.");
             return Err(ApiError::new(ErrorCode::Unreadable, detail).hint("Mend it with kubectl first."));
         }
+        guard.check(Some(&held.raw))?;
         Ok(Some(held))
     }
 

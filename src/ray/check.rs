@@ -172,10 +172,20 @@ fn check_template(value: &Value, at: &str, faults: &mut Vec<Fault>) {
     let first = if ray_entry(value) == Some(0) { format!("{containers}/0/name") } else { String::new() };
     found.retain(|fault| fault.code != FaultCode::Required || (fault.pointer != containers && fault.pointer != first));
     faults.append(&mut found);
+    check_reserved(value.get("metadata"), &format!("{at}/metadata"), |_| true, faults);
+}
+
+/// The reserved keys among labels and annotations, as far as their values concern the caller.
+pub(super) fn check_reserved(
+    metadata: Option<&Value>,
+    at: &str,
+    concerns: impl Fn(&Value) -> bool,
+    faults: &mut Vec<Fault>,
+) {
     for member in ["labels", "annotations"] {
-        let keys = value.pointer(&format!("/metadata/{member}")).and_then(Value::as_object).into_iter().flatten();
-        for (key, _) in keys.filter(|(key, _)| is_reserved_key(key)) {
-            check_rule(check_metadata_key, key, &join(&format!("{at}/metadata/{member}"), key), faults);
+        let keys = metadata.and_then(|metadata| metadata.get(member)?.as_object()).into_iter().flatten();
+        for (key, _) in keys.filter(|(key, value)| is_reserved_key(key) && concerns(value)) {
+            check_rule(check_metadata_key, key, &join(&format!("{at}/{member}"), key), faults);
         }
     }
 }

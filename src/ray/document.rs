@@ -4,11 +4,10 @@
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::check::{LONGEST_NAME, check, join};
-use super::fault::{Fault, FaultCode, MOST, escape};
+use super::check::{LONGEST_NAME, check, check_reserved};
+use super::fault::{Fault, FaultCode, escape};
 use super::lens::GPU;
 use super::members::{DOCUMENT, Kind, Member};
-use super::name::is_reserved_key;
 use super::rules::check_nodes;
 use super::schema::{Schema, ray_cluster};
 
@@ -32,7 +31,6 @@ impl Document {
             return (Self::default(), vec![Fault::wrong_type("", "an object", &value)]);
         };
         members.retain(|name, _| !SERVER_MEMBERS.contains(&name.as_str()));
-        faults.extend(unknown_nulls(&value));
         tidy(&DOCUMENT, &mut value);
         check(&DOCUMENT, &value, "", &mut faults);
         let document = Self(if let Value::Object(members) = value { members } else { Map::new() });
@@ -84,114 +82,36 @@ impl Document {
     }
 }
 
-/// Members without a value that don't exist: else a null is as good as nothing.
-fn unknown_nulls(value: &Value) -> Vec<Fault> {
-    let mut faults = Vec::new();
-    find_unknown_nulls(&DOCUMENT, value, "", &mut faults);
-    faults
-}
-
-fn find_unknown_nulls(kind: &Kind, value: &Value, at: &str, faults: &mut Vec<Fault>) {
-    for (name, value) in value.as_object().into_iter().flatten() {
-        if faults.len() > MOST || name.len() > LONGEST_NAME {
-            continue;
-        }
-        let here = |value: &Value| value.is_object() || value.is_array() || value.is_null();
-        if !here(value) {
-            continue;
-        }
-        let at = join(at, name);
-        match kind {
-            Kind::Map(_, kind) => find_unknown_nulls(kind, value, &at, faults),
-            Kind::Object(_, lists) => match member(lists, name) {
-                Some(member) => find_unknown_nulls(&member.kind, value, &at, faults),
-                None if value.is_null() => {
-                    let known: Vec<_> = lists.iter().flat_map(|list| list.iter()).map(|member| member.name).collect();
-                    faults.push(Fault::unknown(at, FaultCode::UnknownMember, name, &known));
-                }
-                None => {}
-            },
-            Kind::Extended(own, place) if member(&[own], name).is_none() => {
-                unknown_nulls_upstream(upstream(place), name, value, &at, faults);
-            }
-            Kind::Upstream(place) | Kind::Named(place, _) | Kind::TextOr(place) => {
-                unknown_nulls_upstream(upstream(place), name, value, &at, faults);
-            }
-            Kind::Extended(..)
-            | Kind::Text(_)
-            | Kind::Choice(_)
-            | Kind::Flag
-            | Kind::Whole(_)
-            | Kind::Amount
-            | Kind::WholeAmount
-            | Kind::Texts(_) => {}
-        }
-    }
-}
-
-/// The same for a member of what a RayCluster takes at a place.
-pub(super) fn unknown_nulls_upstream(
-    schema: Option<&Schema>,
-    name: &str,
-    value: &Value,
-    at: &str,
-    faults: &mut Vec<Fault>,
-) {
-    let Some(schema) = schema.filter(|schema| !schema.is_open()) else { return };
-    match schema.member(name) {
-        None if value.is_null() => {
-            let known: Vec<_> = schema.members().collect();
-            faults.push(Fault::unknown(at, FaultCode::UnknownMember, name, &known));
-        }
-        None => {}
-        Some(inner) => {
-            let items = value.as_array().into_iter().flatten().enumerate();
-            let items = items.map(|(index, item)| (format!("{at}/{index}"), item, inner.items()));
-            for (at, value, schema) in std::iter::once((at.to_owned(), value, Some(inner))).chain(items) {
-                for (name, value) in value.as_object().into_iter().flatten() {
-                    if faults.len() <= MOST && name.len() <= LONGEST_NAME && !value.is_string() && !value.is_number() {
-                        unknown_nulls_upstream(schema, name, value, &join(&at, name), faults);
-                    }
-                }
-            }
-        }
-    }
-}
-
 /// What is wrong with a merge patch that the document it makes doesn't show: it takes away what doesn't exist or what isn't
 /// the client's to take.
 #[must_use]
 pub fn wrong_removals(patch: &Value) -> Vec<Fault> {
-    let mut patch = patch.clone();
-    if let Some(members) = patch.as_object_mut() {
-        members.retain(|name, _| !SERVER_MEMBERS.contains(&name.as_str()));
-    }
-    let mut faults = unknown_nulls(&patch);
+    let mut faults = Document::read(nulls_alone(patch).unwrap_or_else(|| Map::new().into())).1;
+    faults
+        .retain(|fault| fault.code == FaultCode::UnknownMember && patch.pointer(&fault.pointer) == Some(&Value::Null));
     for member in ["name", "namespace"].into_iter().filter(|member| patch.get(*member) == Some(&Value::Null)) {
         faults.push(Fault::new(format!("/{member}"), FaultCode::Immutable, format!("`{member}` can't be taken away.")));
     }
     let groups = patch.get("workerGroups").and_then(Value::as_object).into_iter().flatten();
     let groups = groups.filter(|(name, _)| name.len() <= LONGEST_NAME);
     let groups = groups.map(|(name, group)| (format!("/workerGroups/{}", escape(name)), Some(group)));
-    for (at, node) in [(String::new(), Some(&patch)), ("/head".to_owned(), patch.get("head"))].into_iter().chain(groups)
+    for (at, node) in [(String::new(), Some(patch)), ("/head".to_owned(), patch.get("head"))].into_iter().chain(groups)
     {
         for (place, holder) in
             [("", node), ("/podTemplate/metadata", node.and_then(|node| node.pointer("/podTemplate/metadata")))]
         {
-            for member in ["labels", "annotations"] {
-                let keys = holder.and_then(|holder| holder.get(member)?.as_object()).into_iter().flatten();
-                for (key, _) in keys.filter(|(key, value)| value.is_null() && is_reserved_key(key)) {
-                    let message = format!("`{key}` is written by raygate, kubectl or KubeRay only.");
-                    faults.push(Fault::new(
-                        format!("{at}{place}/{member}/{}", escape(key)),
-                        FaultCode::Reserved,
-                        message,
-                    ));
-                }
-            }
+            check_reserved(holder, &format!("{at}{place}"), Value::is_null, &mut faults);
         }
     }
     faults
+}
+
+/// The nulls of a patch and the objects around them; what it sets is judged in the document that it makes.
+fn nulls_alone(patch: &Value) -> Option<Value> {
+    let Value::Object(members) = patch else { return patch.is_null().then_some(Value::Null) };
+    let nulls = members.iter().filter_map(|(name, value)| Some((name.clone(), nulls_alone(value)?)));
+    let nulls: Map<_, _> = nulls.collect();
+    (!nulls.is_empty()).then(|| nulls.into())
 }
 
 /// The member of this name.
@@ -210,10 +130,11 @@ pub(super) fn upstream(place: &str) -> Option<&'static Schema> {
     ray_cluster().at(place)
 }
 
-/// A null is as good as nothing; a number is taken for a quantity's text.
+/// A null is as good as nothing, though not under a name that doesn't exist: that one stays, to be told of. A number is
+/// taken for a quantity's text.
 fn tidy(kind: &Kind, value: &mut Value) {
     if let Some(members) = value.as_object_mut() {
-        members.retain(|_, value| !value.is_null());
+        members.retain(|name, value| !value.is_null() || !takes(kind, name));
     }
     match kind {
         Kind::Amount | Kind::WholeAmount => number_to_text(value),
@@ -238,11 +159,33 @@ fn tidy(kind: &Kind, value: &mut Value) {
     }
 }
 
-/// The same for what a RayCluster takes at a place.
+/// Whether there is a member of this name.
+fn takes(kind: &Kind, name: &str) -> bool {
+    match kind {
+        Kind::Object(_, lists) => member(lists, name).is_some(),
+        Kind::Extended(own, place) => member(&[own], name).is_some() || takes_upstream(upstream(place), name),
+        Kind::Upstream(place) | Kind::Named(place, _) | Kind::TextOr(place) => takes_upstream(upstream(place), name),
+        Kind::Map(..)
+        | Kind::Text(_)
+        | Kind::Choice(_)
+        | Kind::Flag
+        | Kind::Whole(_)
+        | Kind::Amount
+        | Kind::WholeAmount
+        | Kind::Texts(_) => true,
+    }
+}
+
+/// The same of what a RayCluster takes at a place; where nothing is known of it, it may.
+fn takes_upstream(schema: Option<&Schema>, name: &str) -> bool {
+    schema.is_none_or(|schema| schema.is_open() || schema.member(name).is_some())
+}
+
+/// The same as [`tidy`] for what a RayCluster takes at a place.
 pub(super) fn tidy_upstream(schema: Option<&Schema>, value: &mut Value) {
     match value {
         Value::Object(members) => {
-            members.retain(|_, value| !value.is_null());
+            members.retain(|name, value| !value.is_null() || !takes_upstream(schema, name));
             for (name, value) in members {
                 tidy_upstream(schema.and_then(|schema| schema.member(name)), value);
             }

@@ -4,8 +4,9 @@ use std::collections::{HashMap, HashSet, VecDeque};
 
 use serde_json::{Map, Value};
 
+use super::check::check_reserved;
 use super::cluster::{API_VERSION, KIND};
-use super::document::{tidy_upstream, unknown_nulls_upstream};
+use super::document::tidy_upstream;
 use super::fault::{Fault, FaultCode, MOST, Warning, WarningCode, escape};
 use super::lens::{Edit, Refusal, manifest_pointer, respell_upstream, view};
 use super::name::{is_dropped_key, is_reserved_key};
@@ -51,10 +52,6 @@ impl Manifest {
         }
         if let Some(members) = object.as_object_mut() {
             members.shift_remove("status");
-        }
-        // A null is as good as nothing, but not under a name that doesn't exist.
-        for (name, value) in object.as_object().into_iter().flatten() {
-            unknown_nulls_upstream(Some(ray_cluster()), name, value, &format!("/{}", escape(name)), &mut faults);
         }
         let mut warnings = Vec::new();
         if let Some(metadata) = object.get_mut("metadata") {
@@ -223,19 +220,8 @@ fn check_templates(object: &Value, faults: &mut Vec<Fault>) {
     let groups = groups.map(|(index, group)| (format!("/spec/workerGroupSpecs/{index}"), group));
     let head = [("/spec/headGroupSpec".to_owned(), &object["spec"]["headGroupSpec"])];
     for (at, group) in head.into_iter().chain(groups) {
-        for member in ["labels", "annotations"] {
-            let keys = group["template"]["metadata"][member].as_object().into_iter().flatten();
-            for (key, _) in keys.filter(|(key, _)| is_reserved_key(key)) {
-                let message = format!("`{key}` is written by raygate, kubectl or KubeRay only.");
-                let pointer = format!("{at}/template/metadata/{member}/{}", escape(key));
-                faults.push(Fault::new(pointer, FaultCode::Reserved, message));
-            }
-        }
+        check_reserved(group.pointer("/template/metadata"), &format!("{at}/template/metadata"), |_| true, faults);
     }
-}
-
-fn pointer_of(field: &str) -> String {
-    format!("/{}", field.replace('.', "/"))
 }
 
 /// Two groups of one name make the operator create and fail pods without end.
@@ -259,20 +245,15 @@ fn check_members(object: &Value, faults: &mut Vec<Fault>) {
     if object["metadata"].get("name").is_none() {
         faults.push(Fault::new("/metadata/name", FaultCode::Required, "`metadata.name` is required."));
     }
-    for (member, key) in ["labels", "annotations"].into_iter().flat_map(|member| {
-        let keys = object["metadata"][member].as_object().into_iter().flatten();
-        keys.map(move |(key, _)| (member, key))
-    }) {
-        if is_reserved_key(key) {
-            let message = format!("`{key}` is written by raygate, kubectl or KubeRay only.");
-            faults.push(Fault::new(format!("/metadata/{member}/{}", escape(key)), FaultCode::Reserved, message));
-        }
-    }
-    let missing = |field: &str| Fault::new(pointer_of(field), FaultCode::Required, format!("`{field}` is required."));
+    check_reserved(object.get("metadata"), "/metadata", |_| true, faults);
+    let mut missing = |pointer: &str, field: &str| {
+        faults.push(Fault::new(pointer, FaultCode::Required, format!("`{field}` is required.")));
+    };
     match object.pointer("/spec/headGroupSpec/template/spec/containers") {
-        _ if object.get("spec").is_none() => faults.push(missing("spec")),
+        _ if object.get("spec").is_none() => missing("/spec", "spec"),
         Some(Value::Array(containers)) if containers.is_empty() => {
-            faults.push(missing("spec.headGroupSpec.template.spec.containers.0"));
+            let field = "spec.headGroupSpec.template.spec.containers.0";
+            missing("/spec/headGroupSpec/template/spec/containers/0", field);
         }
         _ => {}
     }

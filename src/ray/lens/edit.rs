@@ -5,16 +5,13 @@ use std::collections::{HashMap, HashSet};
 use serde_json::{Map, Value, json};
 
 use super::merge::{by_name, merge};
-use super::template::{is_same_quantity, ray_entry};
+use super::template::{CONTAINER, is_same_quantity, ray_entry};
 use super::{build, find, find_mut, image_of, normal, view};
 use crate::ray::document::{Document, member, short_resources};
 use crate::ray::fault::{Fault, FaultCode, escape};
 use crate::ray::members::{DOCUMENT, Kind};
 use crate::ray::name::is_reserved_key;
 use crate::ray::schema::{Schema, ray_cluster};
-
-/// The Ray container in a group's entry.
-const CONTAINER: [&str; 4] = ["template", "spec", "containers", "0"];
 
 /// What a write makes of a RayCluster.
 #[derive(Debug, Clone, PartialEq)]

@@ -21,7 +21,8 @@ const LAST_WORDS: &str = "FallbackToLogsOnError";
 const SHORT: [&str; 2] = ["cpu", "memory"];
 
 const CONTAINERS: [&str; 3] = ["template", "spec", "containers"];
-const CONTAINER: [&str; 4] = ["template", "spec", "containers", "0"];
+/// The Ray container in a group's entry.
+pub(super) const CONTAINER: [&str; 4] = ["template", "spec", "containers", "0"];
 
 /// Whose entry it is.
 #[derive(Clone, Copy)]
