@@ -19,6 +19,7 @@ mod place;
 mod template;
 #[cfg(test)]
 mod tests;
+mod volumes;
 
 pub use edit::{Edit, Refusal, edit, respell_upstream};
 pub use place::{document_pointer, manifest_pointer, tokens};
