@@ -19,10 +19,11 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tower::ServiceExt as _;
 
-use crate::access::Access;
+use crate::access::{Access, Files, Reloaded};
+use crate::audit::Audit;
 use crate::cache::Cache;
-use crate::config::{BackendChoice, Config};
-use crate::http::{App, Slot, router};
+use crate::config::{AuditOutput, BackendChoice, Config};
+use crate::http::{App, Peer, Slot, router};
 use crate::manager::{Backend, Scope, kubernetes, memory};
 use crate::operations::{Service, Settings};
 use crate::ray::lens::Defaults;
@@ -35,6 +36,8 @@ const MAX_HEADERS: usize = 100;
 const TCP_USER_TIMEOUT: Duration = Duration::from_secs(40);
 /// A peer over HTTP/2 is asked for a sign of life this often, and has this long to give one.
 const HTTP2_KEEP_ALIVE: Duration = Duration::from_secs(20);
+/// How long the last lines of the audit may take.
+const FAREWELL: Duration = Duration::from_secs(5);
 /// A pause where the system refuses another connection for now.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
@@ -55,19 +58,46 @@ pub struct Built {
 pub async fn build(config: Config) -> Result<Built, String> {
     config.check()?;
     let backend = backend(&config).await?;
-    Ok(assemble(config, &backend))
+    let open = || Access::open(config.namespaces.clone(), config.default_namespace.clone());
+    let (access, files) = match (&config.token_file, &config.policy_file) {
+        (Some(tokens), Some(policy)) => {
+            let served = config.namespaces.clone();
+            let files = Files::open(tokens, policy, served, config.default_namespace.clone()).await?;
+            (files.access(), Some(files))
+        }
+        _ => (Arc::new(open()), None),
+    };
+    let audit = match config.audit {
+        AuditOutput::Stdout => Audit::to(std::io::stdout()),
+        AuditOutput::Stderr => Audit::to(std::io::stderr()),
+        AuditOutput::Off => Ok(Audit::off()),
+    };
+    let audit = audit.map_err(|error| format!("the audit can't begin: {error}"))?;
+    let every = Duration::from_secs(config.reload_seconds);
+    let mut built = assemble(config, &backend, access, audit);
+    if let Some(files) = files {
+        built.tasks.spawn(files.follow(every, reloaded));
+    }
+    Ok(built)
 }
 
-/// Builds the service over a backend, and starts what feeds it.
+/// Tells that one of the files of access has changed.
+fn reloaded(Reloaded { which, result }: Reloaded) {
+    match result {
+        Ok(()) => tracing::info!(file = ?which, "the rules of access have changed"),
+        Err(why) => tracing::error!(file = ?which, why, "the rules of access stay as they were: the file is not right"),
+    }
+}
+
+/// Builds the service over a backend, under these rules of access, and starts what feeds it.
 #[must_use]
-pub fn assemble(config: Config, backend: &Backend) -> Built {
+pub fn assemble(config: Config, backend: &Backend, access: Arc<Access>, audit: Audit) -> Built {
     // Each namespace once, however often it was named.
     let namespaces: BTreeSet<_> = config.namespaces.iter().cloned().collect();
     let scopes: Vec<_> =
         if namespaces.is_empty() { vec![Scope::All] } else { namespaces.into_iter().map(Scope::Namespace).collect() };
     let (cache, feeds) = Cache::new(backend, &scopes);
     let tasks = feeds.into_iter().collect();
-    let access = Access { namespaces: config.namespaces.clone(), default_namespace: config.default_namespace.clone() };
     let settings = Settings {
         defaults: Defaults {
             ray_version: config.default_ray_version.clone(),
@@ -77,7 +107,7 @@ pub fn assemble(config: Config, backend: &Backend) -> Built {
         max_staleness: Duration::from_secs(config.max_staleness_seconds),
         heartbeat: Duration::from_secs(config.heartbeat_seconds),
     };
-    let app = Arc::new(App::new(Service::new(backend.clone(), cache, access, settings), config));
+    let app = Arc::new(App::new(Service::new(backend.clone(), cache, access, settings), config, audit));
     Built { router: router(Arc::clone(&app)), app, tasks }
 }
 
@@ -139,6 +169,10 @@ pub async fn serve(built: Built, listener: TcpListener, stop: impl Future<Output
     if timeout(limit, app.tracker.wait()).await.is_err() {
         tracing::warn!(left = app.tracker.len(), "some connections didn't end in time and are cut");
     }
+    let audit = Arc::clone(&app);
+    if timeout(FAREWELL, tokio::task::spawn_blocking(move || audit.audit.close())).await.is_err() {
+        tracing::error!("nobody takes the last lines of the audit");
+    }
     failure.map_or(Ok(()), Err)
 }
 
@@ -185,6 +219,7 @@ async fn connection(stream: TcpStream, peer: SocketAddr, router: Router, app: Ar
     let service = hyper::service::service_fn(move |mut request: Request<Incoming>| {
         first.notify_one();
         request.extensions_mut().insert(slot.clone());
+        request.extensions_mut().insert(Peer(peer.ip()));
         let router = router.clone();
         async move { Ok::<_, Infallible>(answer(router, request).await) }
     });
@@ -239,7 +274,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_panic_is_a_problem_like_any_other() {
-        let config = Command::try_parse_from(["raygate", "--backend=memory"]).unwrap().into_config();
+        let config = Command::try_parse_from(["raygate", "--backend=memory"]).unwrap().serve;
         let built = build(config).await.unwrap();
         let router = layered(Router::new().route("/panics", get(panics)), built.app);
         let request = Request::get("/panics").header("host", "localhost").header("x-request-id", "mine");

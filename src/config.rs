@@ -26,16 +26,41 @@ pub struct Command {
 pub enum Verb {
     /// Serve the API (also what happens without a verb).
     Serve(Box<Config>),
+    /// Tokens for those who call.
+    #[command(subcommand)]
+    Token(TokenVerb),
+}
+
+/// What to do about tokens.
+#[derive(Debug, Clone, clap::Subcommand)]
+pub enum TokenVerb {
+    /// Make a token. It is shown once, on standard error; the line for the token file goes to standard output, so that
+    /// `raygate token new --user alice >> tokens.yaml` stores it.
+    New(NewTokenOptions),
+}
+
+/// What a new token is to be.
+#[derive(Debug, Clone, clap::Args)]
+pub struct NewTokenOptions {
+    /// Whose it is.
+    #[arg(long, value_name = "NAME")]
+    pub user: String,
+    /// A group that they are in (repeatable).
+    #[arg(long = "group", value_name = "NAME")]
+    pub groups: Vec<String>,
+    /// For how many days it is valid; 0 is for ever.
+    #[arg(long, default_value_t = 90, value_name = "DAYS")]
+    pub days: u16,
+    /// What it is for.
+    #[arg(long, value_name = "TEXT")]
+    pub note: Option<String>,
 }
 
 impl Command {
-    /// The configuration of the service, wherever on the command line it was given.
+    /// What to do, spelt out: no verb is `serve`.
     #[must_use]
-    pub fn into_config(self) -> Config {
-        match self.verb {
-            Some(Verb::Serve(config)) => *config,
-            None => self.serve,
-        }
+    pub fn into_verb(self) -> Verb {
+        self.verb.unwrap_or_else(|| Verb::Serve(Box::new(self.serve)))
     }
 }
 
@@ -85,6 +110,23 @@ pub struct Config {
     /// Serve everybody who can reach an address that isn't loopback.
     #[arg(long, env = "RAYGATE_INSECURE_ALLOW_ANONYMOUS")]
     pub insecure_allow_anonymous: bool,
+
+    /// Who is who: a file of tokens' hashes, as `raygate token new` writes them. With it nobody is served who doesn't say
+    /// who they are.
+    #[arg(long, env = "RAYGATE_TOKEN_FILE", requires = "policy_file", conflicts_with = "insecure_allow_anonymous", value_name = "FILE")]
+    pub token_file: Option<PathBuf>,
+
+    /// Who may do what where: docs/security.md.
+    #[arg(long, env = "RAYGATE_POLICY_FILE", requires = "token_file", value_name = "FILE")]
+    pub policy_file: Option<PathBuf>,
+
+    /// How often the two files are looked at.
+    #[arg(long, env = "RAYGATE_RELOAD_SECONDS", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..), value_name = "SECONDS")]
+    pub reload_seconds: u64,
+
+    /// Where the audit goes: one JSON object a line for each request that changes something, tries to, or is refused.
+    #[arg(long, env = "RAYGATE_AUDIT", value_enum, default_value = "stdout")]
+    pub audit: AuditOutput,
 
     /// Not ready once the backend hasn't been heard of for this long.
     #[arg(long, env = "RAYGATE_MAX_STALENESS_SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..), value_name = "SECONDS")]
@@ -180,6 +222,17 @@ pub struct Config {
     pub log_format: LogFormat,
 }
 
+/// Where the audit goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum AuditOutput {
+    /// Standard output.
+    Stdout,
+    /// Standard error, among the logs.
+    Stderr,
+    /// Nowhere.
+    Off,
+}
+
 /// What runs the clusters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum BackendChoice {
@@ -206,10 +259,11 @@ impl Config {
     /// # Errors
     /// A sentence for the person who starts the service.
     pub fn check(&self) -> Result<(), String> {
-        if !self.listen.ip().is_loopback() && !self.insecure_allow_anonymous {
+        if !self.listen.ip().is_loopback() && !self.insecure_allow_anonymous && self.token_file.is_none() {
             return Err(format!(
                 "{} is not a loopback address and there is no authentication: everybody who reaches it could do \
-                 everything. Listen on 127.0.0.1, or say --insecure-allow-anonymous if you mean it.",
+                 everything. Listen on 127.0.0.1, name a --token-file and a --policy-file, or say --insecure-allow-anonymous if you \
+                 mean it.",
                 self.listen
             ));
         }

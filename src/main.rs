@@ -4,7 +4,8 @@ use std::io::Write as _;
 use std::process::ExitCode;
 
 use clap::Parser as _;
-use raygate::config::{Command, Config};
+use raygate::access::NewToken;
+use raygate::config::{Command, Config, NewTokenOptions, TokenVerb, Verb};
 use raygate::{app, telemetry};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
@@ -14,13 +15,31 @@ const BAD_START: u8 = 2;
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    let config = Command::parse().into_config();
+    let config = match Command::parse().into_verb() {
+        Verb::Serve(config) => *config,
+        Verb::Token(TokenVerb::New(options)) => return new_token(&options),
+    };
     telemetry::start(config.log_format);
     match run(config).await {
         Ok(()) => ExitCode::SUCCESS,
         Err((code, sentence)) => {
             eprintln!("raygate: {sentence}");
             ExitCode::from(code)
+        }
+    }
+}
+
+/// Makes a token: it is shown to whoever asks, and its line is written for the file.
+fn new_token(options: &NewTokenOptions) -> ExitCode {
+    match NewToken::make(&options.user, &options.groups, options.days, options.note.as_deref()) {
+        Ok(NewToken { token, line }) => {
+            println!("{line}");
+            eprintln!("The token, which is shown this once: {token}");
+            ExitCode::SUCCESS
+        }
+        Err(sentence) => {
+            eprintln!("raygate: {sentence}");
+            ExitCode::from(BAD_START)
         }
     }
 }
@@ -33,6 +52,7 @@ async fn run(config: Config) -> Result<(), (u8, String)> {
 
     let address = config.listen;
     let built = app::build(config).await.map_err(bad_start)?;
+    let is_open = built.app.service.access.is_open();
     let listener = TcpListener::bind(address)
         .await
         .map_err(|error| bad_start(format!("{address} can't be listened on: {error}")))?;
@@ -40,8 +60,9 @@ async fn run(config: Config) -> Result<(), (u8, String)> {
     println!("listening on {url}");
     std::io::stdout().flush().map_err(broken)?;
     eprintln!("Documentation to read and try: {url}/docs/");
-    eprintln!("A first cluster:  curl --json '{{\"name\": \"demo\"}}' {url}/clusters");
-    eprintln!("Watch it start:   curl -N {url}/watch");
+    let token = if is_open { "" } else { "-H \"Authorization: Bearer $TOKEN\" " };
+    eprintln!("A first cluster:  curl {token}--json '{{\"name\": \"demo\"}}' {url}/clusters");
+    eprintln!("Watch it start:   curl {token}-N {url}/watch");
 
     let stop = async move {
         tokio::select! {

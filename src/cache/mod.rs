@@ -13,13 +13,15 @@ use crate::ray::cluster::RayCluster;
 use crate::ray::facts::{NodeFact, Nodes};
 use crate::ray::name::ClusterKey;
 
+mod cursor;
 mod entry;
 mod feed;
 mod picture;
 #[cfg(test)]
 mod tests;
 
-pub use entry::Entry;
+pub use cursor::Cursors;
+pub use entry::{Entry, Face, Shown};
 use feed::Feeder;
 use picture::Picture;
 pub use picture::Step;
@@ -29,8 +31,7 @@ pub struct Cache {
     picture: RwLock<Picture>,
     changed: watch::Sender<u64>,
     feeds: Vec<Feed>,
-    /// Tells cursors of this process from those of another.
-    epoch: String,
+    cursors: Cursors,
 }
 
 /// One watch that feeds the cache.
@@ -82,8 +83,7 @@ impl Cache {
             feeds.push(Feed::new("pods", scope, &nodes.life, nodes_status));
             opened.push((Feeder::new(scope.clone(), clusters_synced, nodes_synced), clusters, nodes));
         }
-        let epoch = uuid::Uuid::new_v4().simple().to_string();
-        let cache = Arc::new(Self { picture: RwLock::default(), changed, feeds, epoch });
+        let cache = Arc::new(Self { picture: RwLock::default(), changed, feeds, cursors: Cursors::new() });
         let feed = |(feeder, clusters, nodes): (Feeder, _, _)| -> BoxFuture<'static, ()> {
             feeder.run(Arc::clone(&cache), Arc::clone(&backend.clusters), clusters, nodes).boxed()
         };
@@ -129,8 +129,8 @@ impl Cache {
 
     /// Tells the cursors of this process from those of another.
     #[must_use]
-    pub fn epoch(&self) -> &str {
-        &self.epoch
+    pub fn cursors(&self) -> &Cursors {
+        &self.cursors
     }
 
     /// A write's answer: nothing older is told by this process afterwards. Answers the cluster as it now is known to

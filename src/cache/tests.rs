@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::picture::Picture;
 use super::*;
 use crate::ray::facts::{NodeFact, NodeRole};
+use crate::ray::render::Form;
 
 fn object(name: &str, uid: &str, version: u32) -> Observed<RayCluster> {
     let raw = json!({
@@ -37,7 +38,7 @@ fn key() -> ClusterKey {
 }
 
 fn state(picture: &Picture) -> String {
-    let rendered: Value = serde_json::from_slice(&picture.get(&key()).unwrap().rendered).unwrap();
+    let rendered: Value = serde_json::from_slice(&picture.get(&key()).unwrap().face(Form::Clear).rendered).unwrap();
     rendered["status"]["state"].as_str().unwrap().to_owned()
 }
 

@@ -12,11 +12,12 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::App;
+use super::audit;
 use super::error::Problems;
 use super::extract::{NoQuery, Query, Reference, Sent, must_accept, quality};
 use crate::access::Caller;
-use crate::cache::Entry;
-use crate::operations::{ApiError, ErrorCode, Guard, ListQuery, Written};
+use crate::cache::Face;
+use crate::operations::{ApiError, Deleted, ErrorCode, Guard, ListQuery, Written};
 use crate::ray::document::Document;
 use crate::ray::fault::{Fault, FaultCode, Warning};
 use crate::ray::render::Cluster;
@@ -41,12 +42,21 @@ pub(super) struct ClusterList {
     unreachable: Vec<String>,
 }
 
+/// Whose a cluster is to be.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct OwnerChange {
+    /// The new owner's name; `null` is nobody.
+    #[schema(required = true)]
+    owner: Option<String>,
+}
+
 /// List clusters.
 ///
 /// By namespace and name; a page at a time. Pages neither repeat nor skip a cluster that is there throughout.
 #[utoipa::path(get, path = "/clusters", operation_id = "list_clusters", tag = "clusters",
     params(
         ("namespace" = Option<String>, Query, description = "A namespace; `*` for all that you may see; left out it is your default namespace."),
+        ("owner" = Option<String>, Query, description = "Only the clusters of this owner; `me` is whoever asks."),
         ("limit" = Option<u32>, Query, description = "Most items of the page, 1 to 1000; left out it is 100."),
         ("pageToken" = Option<String>, Query, description = "`nextPageToken` of the page before."),
     ),
@@ -59,7 +69,7 @@ pub(super) async fn list_clusters(
     caller: Caller,
     parts: Parts,
 ) -> Result<Response, ApiError> {
-    let query = Query::read(&parts, &["namespace", "limit", "pageToken"])?;
+    let query = Query::read(&parts, &["namespace", "owner", "limit", "pageToken"])?;
     must_accept(&parts, JSON)?;
     let query = ListQuery {
         selection: query.selection(),
@@ -68,14 +78,14 @@ pub(super) async fn list_clusters(
     };
     let page = app.service.list(&caller, &query)?;
 
-    let size: usize = page.items.iter().map(|entry| entry.rendered.len() + 1).sum();
+    let size: usize = page.items.iter().map(|cluster| cluster.face().rendered.len() + 1).sum();
     let mut body = BytesMut::with_capacity(size + 256);
     body.put_slice(br#"{"items":["#);
-    for (at, entry) in page.items.iter().enumerate() {
+    for (at, cluster) in page.items.iter().enumerate() {
         if at > 0 {
             body.put_u8(b',');
         }
-        body.put_slice(&entry.rendered);
+        body.put_slice(&cluster.face().rendered);
     }
     body.put_slice(b"]");
     if let Some(token) = page.next_page_token {
@@ -131,13 +141,14 @@ pub(super) async fn get_cluster(
     parts: Parts,
 ) -> Result<Response, ApiError> {
     must_accept(&parts, JSON)?;
-    let entry = app.service.get(&caller, &reference)?;
-    let tag = entry.etag();
+    let cluster = app.service.get(&caller, &reference)?;
+    let face = cluster.face();
+    let tag = face.etag();
     let known =
         tags(&parts, &IF_NONE_MATCH).is_some_and(|tags| tags.iter().any(|known| known == "*" || *known == *tag));
     let (status, body) =
-        if known { (StatusCode::NOT_MODIFIED, Bytes::new()) } else { (StatusCode::OK, entry.rendered.clone()) };
-    Ok(tagged(answer(&app, status, body, true), &entry))
+        if known { (StatusCode::NOT_MODIFIED, Bytes::new()) } else { (StatusCode::OK, face.rendered.clone()) };
+    Ok(tagged(answer(&app, status, body, true), face))
 }
 
 /// Read the RayCluster behind a cluster.
@@ -160,8 +171,9 @@ pub(super) async fn get_cluster_manifest(
     if !yaml {
         must_accept(&parts, JSON)?;
     }
-    let entry = app.service.manifest(&caller, &reference)?;
-    let body = if yaml { app.service.manifest_yaml(&entry)? } else { entry.object.clone() };
+    let cluster = app.service.manifest(&caller, &reference)?;
+    let object = &cluster.face().object;
+    let body = if yaml { app.service.manifest_yaml(object)? } else { object.clone() };
     let mut response = answer(&app, StatusCode::OK, body, true);
     if yaml {
         response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(YAML));
@@ -248,28 +260,57 @@ pub(super) async fn delete_cluster(
     must_accept(&parts, JSON)?;
     let guard = guard(&parts)?;
     Ok(match app.service.delete(&caller, &reference, &guard).await? {
-        Some(entry) => answer(&app, StatusCode::ACCEPTED, entry.rendered.clone(), false),
-        None => StatusCode::NO_CONTENT.into_response(),
+        Deleted::Started(cluster) => {
+            let body = cluster.face().rendered.clone();
+            audit::deleted(answer(&app, StatusCode::ACCEPTED, body, false), &cluster.entry.uid)
+        }
+        Deleted::Done(uid) => audit::deleted(StatusCode::NO_CONTENT.into_response(), &uid),
     })
 }
 
+/// Hand a cluster over.
+///
+/// `{"owner": "name"}`; `null` makes it nobody's. For operators.
+#[utoipa::path(post, path = "/clusters/{ref}/owner", operation_id = "set_cluster_owner", tag = "clusters",
+    params(("ref" = String, Path, description = "`name`, in your default namespace, or `name.namespace`.")),
+    request_body(content((OwnerChange = "application/json"), (OwnerChange = "application/yaml"))),
+    responses(
+        (status = 200, description = "The cluster as it now is.", body = Cluster, content_type = "application/json"),
+        Problems,
+    ))]
+pub(super) async fn set_cluster_owner(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Reference(reference): Reference,
+    _: NoQuery,
+    parts: Parts,
+    Sent(format, body): Sent,
+) -> Result<Response, ApiError> {
+    must_accept(&parts, JSON)?;
+    let written = app.service.set_owner(&caller, &reference, (format, &body)).await?;
+    Ok(written_answer(&app, StatusCode::OK, &written))
+}
+
 /// The answer to a write.
-fn written_answer(app: &App, status: StatusCode, Written { entry, warnings }: &Written) -> Response {
-    tagged(answer(app, status, with_warnings(&entry.rendered, warnings), false), entry)
+fn written_answer(app: &App, status: StatusCode, written: &Written) -> Response {
+    let face = written.cluster.face();
+    let response = tagged(answer(app, status, with_warnings(&face.rendered, &written.warnings), false), face);
+    let entry = &written.cluster.entry;
+    audit::wrote(response, &entry.key, &entry.uid, written.changed.clone())
 }
 
 /// The answer to a create; `way` leads from the request's folder to where clusters are (RFC 9110, section 10.2.2).
 fn created_answer(app: &App, written: &Written, way: &str) -> Response {
     let mut response = written_answer(app, StatusCode::CREATED, written);
-    if let Ok(location) = HeaderValue::try_from(format!("{way}{}", written.entry.key)) {
+    if let Ok(location) = HeaderValue::try_from(format!("{way}{}", written.cluster.entry.key)) {
         response.headers_mut().insert(LOCATION, location);
     }
     response
 }
 
 /// With the entity tag of the cluster.
-fn tagged(mut response: Response, entry: &Entry) -> Response {
-    if let Ok(tag) = HeaderValue::try_from(entry.etag()) {
+fn tagged(mut response: Response, face: &Face) -> Response {
+    if let Ok(tag) = HeaderValue::try_from(face.etag()) {
         response.headers_mut().insert(ETAG, tag);
     }
     response

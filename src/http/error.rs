@@ -2,13 +2,19 @@
 
 use axum::Json;
 use axum::response::{IntoResponse, Response};
-use http::header::{CONTENT_TYPE, LOCATION, RETRY_AFTER};
+use http::header::{CONTENT_TYPE, LOCATION, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderValue, StatusCode};
 use serde::Serialize;
 use utoipa::{IntoResponses, ToSchema};
 
 use crate::operations::{ApiError, ErrorCode};
 use crate::ray::fault::Fault;
+
+/// The rule that refuses a request without a credential.
+pub(super) const NO_CREDENTIAL: &str = "noCredential";
+
+const CHALLENGE: &str = r#"Bearer realm="raygate""#;
+const CHALLENGE_INVALID: &str = r#"Bearer realm="raygate", error="invalid_token""#;
 
 /// An error answer (RFC 9457, `application/problem+json`).
 #[derive(Debug, Serialize, ToSchema)]
@@ -57,6 +63,8 @@ pub fn status(code: ErrorCode) -> (StatusCode, &'static str) {
     match code {
         ErrorCode::Malformed => (StatusCode::BAD_REQUEST, "What was sent can't be read"),
         ErrorCode::Invalid => (StatusCode::UNPROCESSABLE_ENTITY, "What was sent is not valid"),
+        ErrorCode::Unauthenticated => (StatusCode::UNAUTHORIZED, "Who is calling?"),
+        ErrorCode::PodNotAllowed => (StatusCode::FORBIDDEN, "A pod may not contain this"),
         ErrorCode::Forbidden => (StatusCode::FORBIDDEN, "Not allowed"),
         ErrorCode::NotFound => (StatusCode::NOT_FOUND, "Not found"),
         ErrorCode::NamespaceNotFound => (StatusCode::NOT_FOUND, "No such namespace"),
@@ -113,9 +121,8 @@ pub(super) fn render(mut response: Response, instance: &str, request_id: &str) -
         tracing::warn!(request_id, code = ?error.code, cause, "a request failed");
     }
     let (status, title) = status(error.code);
-    let name = serde_json::to_value(error.code).ok().and_then(|code| code.as_str().map(str::to_lowercase));
     let problem = Problem {
-        kind: format!("urn:raygate:problem:{}", name.unwrap_or_default().replace('_', "-")),
+        kind: format!("urn:raygate:problem:{}", name_of(error.code).to_lowercase().replace('_', "-")),
         title,
         status: status.as_u16(),
         detail: error.detail,
@@ -136,10 +143,21 @@ pub(super) fn render(mut response: Response, instance: &str, request_id: &str) -
     if let Some(seconds) = error.retry_after_seconds {
         headers.insert(RETRY_AFTER, seconds.into());
     }
+    if error.code == ErrorCode::Unauthenticated {
+        // RFC 6750, section 3; without a credential no error is named.
+        let challenge = if error.rule == Some(NO_CREDENTIAL) { CHALLENGE } else { CHALLENGE_INVALID };
+        headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static(challenge));
+    }
     if let Some(location) = error.location.and_then(|location| location.try_into().ok()) {
         headers.insert(LOCATION, location);
     }
     rendered
+}
+
+/// A code as it is written.
+pub(super) fn name_of(code: ErrorCode) -> String {
+    let name = serde_json::to_value(code).ok();
+    name.as_ref().and_then(|name| name.as_str()).unwrap_or_default().to_owned()
 }
 
 /// What the framework means with an error that has no body of ours.

@@ -108,7 +108,8 @@ impl Query {
 
     /// Which clusters are meant.
     pub(super) fn selection(&self) -> Selection {
-        Selection { namespace: self.get("namespace").map(str::to_owned) }
+        let text = |name| self.get(name).map(str::to_owned);
+        Selection { namespace: text("namespace"), owner: text("owner") }
     }
 }
 

@@ -3,16 +3,19 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::extract::{MatchedPath, Request, State};
+use axum::RequestExt as _;
+use axum::extract::{MatchedPath, RawPathParams, Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use http::header::{ALLOW, HOST, ORIGIN, UPGRADE};
 use http::uri::Authority;
 use http::{HeaderName, HeaderValue, Method, StatusCode, Uri};
 
-use super::error::render;
+use super::audit::{Peer, Trail, Watch};
+use super::credential::{self, Token};
+use super::error::{NO_CREDENTIAL, render};
 use super::{App, action_of, methods_of};
-use crate::access::Target;
+use crate::access::{Access, Action, Caller, Need, Rejected, Target};
 use crate::clock;
 use crate::operations::{ApiError, ErrorCode};
 
@@ -30,12 +33,17 @@ fn request_id(request: &Request) -> String {
 }
 
 /// Outermost: gives the request an id, its errors their form, and the log a line.
-pub(super) async fn finish(request: Request, next: Next) -> Response {
+pub(super) async fn finish(State(app): State<Arc<App>>, mut request: Request, next: Next) -> Response {
     let began = clock::instant();
     let id = request_id(&request);
     let method = request.method().clone();
     let path = request.uri().path().to_owned();
-    let mut response = render(next.run(request).await, &path, &id);
+    let peer = request.extensions().get::<Peer>().map(|peer| peer.0);
+    let watch = Watch::new(app, method.clone(), &path, &id, peer);
+    request.extensions_mut().insert(watch.trail());
+    let response = next.run(request).await;
+    watch.answered(&response);
+    let mut response = render(response, &path, &id);
     if let Ok(id) = HeaderValue::try_from(&id) {
         response.headers_mut().insert(REQUEST_ID, id);
     }
@@ -69,15 +77,21 @@ pub(super) fn panicked(panic: Box<dyn std::any::Any + Send>) -> Response {
 /// Without authentication only requests for this host, from pages of this host, are served: a web page elsewhere could
 /// otherwise have its visitor's browser send them (DNS rebinding, cross-site requests and sockets).
 pub(super) async fn same_host(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
+    if !app.service.access.is_open() {
+        // A page elsewhere has no token to send.
+        return next.run(request).await;
+    }
     let Some(host) = authority(&request).filter(|authority| app.is_allowed_host(authority.host())) else {
         return ApiError::new(ErrorCode::MisdirectedRequest, "This isn't a host that raygate answers for.")
             .hint("Use localhost or 127.0.0.1, or have the name allowed with --allowed-host.")
+            .rule("host")
             .into_response();
     };
     let safe = is_safe(request.method());
     let upgrade = request.headers().contains_key(UPGRADE) || request.method() == Method::CONNECT;
     if (!safe || upgrade) && request.headers().get_all(ORIGIN).iter().any(|origin| !app.is_own_origin(origin, &host)) {
-        return ApiError::new(ErrorCode::ForeignOrigin, "Pages of other origins may not do this.").into_response();
+        let error = ApiError::new(ErrorCode::ForeignOrigin, "Pages of other origins may not do this.");
+        return error.rule("origin").into_response();
     }
     next.run(request).await
 }
@@ -114,18 +128,57 @@ impl App {
 }
 
 /// Who is calling and whether they may: fails closed for a route without an action. Handlers find the caller in the
-/// request's extensions.
-pub(super) async fn gate(State(app): State<Arc<App>>, mut request: Request, next: Next) -> Response {
+/// request's extensions, and no credential in its headers.
+pub(super) async fn gate(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
     let path = request.extensions().get::<MatchedPath>().map(|path| path.as_str().to_owned()).unwrap_or_default();
     let Some(action) = action_of(request.method(), &path) else {
         return no_action(&path);
     };
-    let caller = app.service.access.anonymous();
-    if let Err(denied) = app.service.access.authorize(&caller, action, Target::Service) {
-        return ApiError::from(denied).into_response();
+    match admit(&app, action, request).await {
+        Ok((request, permit)) => {
+            let _permit = permit;
+            next.run(request).await
+        }
+        Err(error) => error.into_response(),
     }
+}
+
+/// The request with its caller, if they may ask for this at all and haven't asked too much.
+async fn admit(app: &App, action: Action, mut request: Request) -> Result<(Request, Option<()>), ApiError> {
+    let trail = request.extensions().get::<Trail>().cloned().unwrap_or_default();
+    trail.asks(action);
+    let credential = credential::take(request.headers_mut());
+    if action.needs() == Need::Nothing {
+        return Ok((request, None));
+    }
+    let access = &app.service.access;
+    let caller = if access.is_open() { access.anonymous() } else { identify(access, credential).await? };
+    let reference = request.extract_parts::<RawPathParams>().await.ok();
+    let reference = reference.iter().flatten().find(|(name, _)| *name == "ref").map(|(_, value)| value);
+    trail.is_by(&caller, reference);
+    access.authorize(&caller, action, Target::Service)?;
     request.extensions_mut().insert(caller);
-    next.run(request).await
+    Ok((request, None))
+}
+
+/// Whose the credential is.
+async fn identify(access: &Access, credential: Result<Option<Token>, ApiError>) -> Result<Caller, ApiError> {
+    let Some(token) = credential? else {
+        return Err(unauthenticated("This takes a token.", NO_CREDENTIAL));
+    };
+    match access.authenticate(token.reveal()).await {
+        Ok(Some(caller)) => Ok(caller),
+        Ok(None) => Err(unauthenticated("This token isn't valid.", "credential")),
+        Err(Rejected::Expired(id)) => {
+            Err(unauthenticated("This token has expired.", "credentialExpired").cause(&format!("token {id} has expired")))
+        }
+    }
+}
+
+fn unauthenticated(detail: &str, rule: &'static str) -> ApiError {
+    ApiError::new(ErrorCode::Unauthenticated, detail)
+        .hint("Send the header `Authorization: Bearer TOKEN` with a token from whoever runs this service.")
+        .rule(rule)
 }
 
 /// The method isn't one of the path's; or nobody gave the route an action.
@@ -160,6 +213,6 @@ pub(super) async fn deadline(State(app): State<Arc<App>>, request: Request, next
 }
 
 /// RFC 9110, section 9.2.1.
-fn is_safe(method: &Method) -> bool {
+pub(super) fn is_safe(method: &Method) -> bool {
     matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS)
 }

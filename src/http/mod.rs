@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::Router;
-use axum::middleware::{from_fn, from_fn_with_state};
+use axum::middleware::from_fn_with_state;
 use axum::routing::{connect, get};
 use bytes::Bytes;
 use http::Method;
@@ -12,22 +12,28 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::ServiceBuilder;
 use tower_http::catch_panic::CatchPanicLayer;
-use utoipa::OpenApi;
+use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme};
+use utoipa::{Modify, OpenApi};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::access::Action;
+use crate::audit::Audit;
 use crate::config::Config;
 use crate::operations::Service;
 
+mod audit;
 mod clusters;
+mod credential;
 mod docs;
 mod error;
 mod extract;
 mod health;
 mod middleware;
 mod watch;
+mod whoami;
 
+pub use audit::Peer;
 pub use error::{Problem, status};
 
 /// A connection's place among those that may be open at once. Travels with each request, so that a WebSocket keeps it
@@ -45,6 +51,8 @@ pub struct App {
     pub draining: CancellationToken,
     /// Counts what must end before the process does.
     pub tracker: TaskTracker,
+    /// Where it is told who changed what, and who was refused what.
+    pub audit: Audit,
     openapi: Bytes,
     swagger: Arc<utoipa_swagger_ui::Config<'static>>,
 }
@@ -52,13 +60,14 @@ pub struct App {
 impl App {
     /// An application around the service.
     #[must_use]
-    pub fn new(service: Service, config: Config) -> Self {
+    pub fn new(service: Service, config: Config, audit: Audit) -> Self {
         let openapi = openapi().to_json().map(Bytes::from).unwrap_or_default();
         Self {
             service,
             config,
             draining: CancellationToken::new(),
             tracker: TaskTracker::new(),
+            audit,
             openapi,
             // Relative to the page, so that a proxy may serve it under any path.
             swagger: Arc::new(utoipa_swagger_ui::Config::from("../openapi.json").use_base_layout()),
@@ -71,6 +80,7 @@ impl App {
     info(title = "raygate", description = "Ray clusters over plain HTTP."),
     components(schemas(Problem)),
     servers((url = ".", description = "This service, wherever it is mounted")),
+    modifiers(&Security),
     tags(
         (name = "clusters", description = "Create, read and delete Ray clusters."),
         (name = "watch", description = "Follow them as they change."),
@@ -78,6 +88,22 @@ impl App {
     ),
 )]
 struct Description;
+
+/// How callers say who they are.
+struct Security;
+
+impl Modify for Security {
+    fn modify(&self, openapi: &mut utoipa::openapi::OpenApi) {
+        let bearer = HttpBuilder::new().scheme(HttpAuthScheme::Bearer).description(Some(
+            "A token from whoever runs this service. Not needed where it runs without authentication.",
+        ));
+        let components = openapi.components.get_or_insert_default();
+        components.add_security_scheme("token", SecurityScheme::Http(bearer.build()));
+        // Either will do: which one, the service's flags say.
+        let none = SecurityRequirement::default();
+        openapi.security = Some(vec![none, SecurityRequirement::new("token", Vec::<String>::new())]);
+    }
+}
 
 /// The action of every route: method, path, action. A request whose route isn't here is refused.
 pub const ACTIONS: &[(Method, &str, Action)] = &[
@@ -87,9 +113,11 @@ pub const ACTIONS: &[(Method, &str, Action)] = &[
     (Method::PUT, "/clusters/{ref}", Action::WriteCluster),
     (Method::PATCH, "/clusters/{ref}", Action::WriteCluster),
     (Method::DELETE, "/clusters/{ref}", Action::DeleteCluster),
+    (Method::POST, "/clusters/{ref}/owner", Action::SetOwner),
     (Method::GET, "/clusters/{ref}/manifest", Action::ReadManifest),
     (Method::GET, "/clusters/{ref}/watch", Action::WatchCluster),
     (Method::GET, "/watch", Action::WatchClusters),
+    (Method::GET, "/whoami", Action::ReadSelf),
     (Method::GET, "/health", Action::Probe),
     (Method::GET, "/ready", Action::Probe),
     (Method::GET, "/version", Action::Probe),
@@ -123,11 +151,13 @@ fn routes() -> OpenApiRouter<Arc<App>> {
             clusters::delete_cluster
         ))
         .routes(routes!(clusters::get_cluster_manifest))
+        .routes(routes!(clusters::set_cluster_owner))
         .routes(routes!(watch::watch_cluster))
         .routes(routes!(watch::watch_clusters))
         // A WebSocket over HTTP/2 (RFC 8441).
         .route("/clusters/{ref}/watch", connect(watch::watch_cluster))
         .route("/watch", connect(watch::watch_clusters))
+        .routes(routes!(whoami::get_whoami))
         .routes(routes!(health::get_health))
         .routes(routes!(health::get_ready))
         .routes(routes!(health::get_version))
@@ -155,7 +185,7 @@ pub fn router(app: Arc<App>) -> Router {
 /// Routes with everything that every request passes through, from the outside in.
 pub(crate) fn layered(routes: Router<Arc<App>>, app: Arc<App>) -> Router {
     let layers = ServiceBuilder::new()
-        .layer(from_fn(middleware::finish))
+        .layer(from_fn_with_state(Arc::clone(&app), middleware::finish))
         .layer(CatchPanicLayer::custom(middleware::panicked))
         .layer(from_fn_with_state(Arc::clone(&app), middleware::same_host))
         .layer(from_fn_with_state(Arc::clone(&app), middleware::deadline));

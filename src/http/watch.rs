@@ -14,13 +14,13 @@ use http::request::Parts;
 use http::{HeaderName, HeaderValue, Method};
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
-use super::error::Problems;
+use super::error::{Problems, name_of};
 use super::extract::{NoQuery, Query, Reference, must_accept};
 use super::{App, Slot};
 use crate::access::Caller;
 use crate::clock;
-use crate::operations::{ApiError, ErrorCode};
-use crate::stream::{Event, Subscription};
+use crate::operations::{ApiError, ErrorCode, Next, Watcher};
+use crate::stream::Event;
 
 const NDJSON: &str = "application/x-ndjson";
 
@@ -97,11 +97,11 @@ impl Transport {
         Ok(Self::WebSocket(Box::new(upgrade), parts.extensions.get::<Slot>().cloned()))
     }
 
-    fn serve(self, subscription: Subscription, app: &Arc<App>) -> Response {
+    fn serve(self, watcher: Watcher, app: &Arc<App>) -> Response {
         let app = Arc::clone(app);
         let alive = app.tracker.token();
         match self {
-            Self::Lines => lines(subscription, app, alive),
+            Self::Lines => lines(watcher, app, alive),
             // Buffers of axum's default size cost 135 KB a connection, these 4 KB.
             Self::WebSocket(upgrade, slot) => upgrade
                 .protocols([SUBPROTOCOL])
@@ -112,7 +112,7 @@ impl Transport {
                 .on_upgrade(move |socket| async move {
                     let _alive = (alive, slot);
                     let peer_timeout = Duration::from_secs(app.config.peer_timeout_seconds);
-                    serve_socket(socket, subscription, &app, peer_timeout).await;
+                    serve_socket(socket, watcher, &app, peer_timeout).await;
                 }),
         }
     }
@@ -123,16 +123,22 @@ enum Close {
     Done,
     Draining,
     TooSlow,
+    /// Nobody vouches for the caller any more.
+    Unauthenticated,
+    /// They may not see this any more.
+    Forbidden,
     /// The peer has gone or says nothing any more: there is nobody to tell.
     Gone,
 }
 
-async fn serve_socket(mut socket: WebSocket, subscription: Subscription, app: &App, peer_timeout: Duration) {
-    let close = converse(&mut socket, subscription, app, peer_timeout).await;
+async fn serve_socket(mut socket: WebSocket, watcher: Watcher, app: &App, peer_timeout: Duration) {
+    let close = converse(&mut socket, watcher, app, peer_timeout).await;
     let (code, reason) = match close {
         Close::Done => (close_code::NORMAL, "the cluster is gone"),
         Close::Draining => (close_code::AWAY, "this process is ending; connect again"),
         Close::TooSlow => (4008, "too slow"),
+        Close::Unauthenticated => (4001, "the credential has expired, or isn't valid any more"),
+        Close::Forbidden => (4003, "not allowed any more"),
         Close::Gone => return,
     };
     let farewell = async {
@@ -146,7 +152,7 @@ async fn serve_socket(mut socket: WebSocket, subscription: Subscription, app: &A
     let _ = tokio::time::timeout(Duration::from_secs(2).min(peer_timeout), farewell).await;
 }
 
-async fn converse(socket: &mut WebSocket, mut subscription: Subscription, app: &App, peer_timeout: Duration) -> Close {
+async fn converse(socket: &mut WebSocket, mut watcher: Watcher, app: &App, peer_timeout: Duration) -> Close {
     let ping_every = peer_timeout / 3;
     let mut next_ping = clock::timer() + ping_every;
     let mut last_heard = clock::timer();
@@ -166,9 +172,11 @@ async fn converse(socket: &mut WebSocket, mut subscription: Subscription, app: &
                 next_ping = clock::timer() + ping_every;
                 Message::Ping(Bytes::new())
             }
-            frame = subscription.next() => match frame {
-                Some(frame) => text(frame),
-                None => return Close::Done,
+            next = app.service.next(&mut watcher) => match next {
+                Next::Frame(frame) => text(frame),
+                Next::Done => return Close::Done,
+                Next::Refused(error) if error.code == ErrorCode::Unauthenticated => return Close::Unauthenticated,
+                Next::Refused(_) => return Close::Forbidden,
             },
         };
         tokio::select! {
@@ -194,16 +202,23 @@ fn text(frame: Bytes) -> Message {
     }
 }
 
-fn lines(subscription: Subscription, app: Arc<App>, alive: TaskTrackerToken) -> Response {
-    let lines = stream::unfold((subscription, app, alive), |(mut subscription, app, alive)| async move {
-        let frame = tokio::select! {
+fn lines(watcher: Watcher, app: Arc<App>, alive: TaskTrackerToken) -> Response {
+    // Without a watcher it has said its last.
+    let lines = stream::unfold((Some(watcher), app, alive), |(watcher, app, alive)| async move {
+        let mut watcher = watcher?;
+        let next = tokio::select! {
             biased;
-            () = app.draining.cancelled() => None,
-            frame = subscription.next() => frame,
+            () = app.draining.cancelled() => Next::Done,
+            next = app.service.next(&mut watcher) => next,
         };
-        let mut line = BytesMut::from(frame?.as_ref());
+        let (frame, watcher) = match next {
+            Next::Frame(frame) => (frame, Some(watcher)),
+            Next::Refused(error) => (watcher.farewell(&name_of(error.code), &error), None),
+            Next::Done => return None,
+        };
+        let mut line = BytesMut::from(frame.as_ref());
         line.extend_from_slice(b"\n");
-        Some((Ok::<_, std::convert::Infallible>(line.freeze()), (subscription, app, alive)))
+        Some((Ok::<_, std::convert::Infallible>(line.freeze()), (watcher, app, alive)))
     });
     let headers = [
         (CONTENT_TYPE, HeaderValue::from_static(NDJSON)),

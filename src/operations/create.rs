@@ -4,16 +4,18 @@ use serde::Deserialize as _;
 use serde_json::Value;
 
 use super::error::from_manager;
-use super::{ApiError, Service, Written};
+use super::{ApiError, Service, Written, shown};
 use crate::access::{Action, Caller, Target};
 use crate::manager::ManagerError;
 use crate::ray::body::{Body, Format};
 use crate::ray::cluster::RayCluster;
 use crate::ray::document::Document;
 use crate::ray::fault::{Fault, FaultCode, Warning, escape};
-use crate::ray::lens::{build, document_pointer, manifest_pointer, tokens, view};
+use crate::ray::json;
+use crate::ray::lens::{build, document_pointer, manifest_pointer, pointer_in_document, tokens, view};
 use crate::ray::manifest::Manifest;
 use crate::ray::name::ClusterKey;
+use crate::ray::owner;
 use crate::ray::version;
 
 /// What is to be created, and how its faults are told.
@@ -44,18 +46,42 @@ impl Service {
         let metadata = &mut wanted.object["metadata"];
         let namespace = metadata["namespace"].as_str().unwrap_or(&caller.default_namespace).to_owned();
         let key = ClusterKey::new(namespace.clone(), metadata["name"].as_str().unwrap_or_default());
-        self.access.authorize(caller, Action::CreateCluster, Target::Cluster(&key))?;
+        let allowed = self.access.authorize(caller, Action::CreateCluster, Target::Namespace(&namespace));
+        allowed.map_err(|denied| ApiError::from(denied).about(&key))?;
+        metadata["namespace"] = namespace.into();
+        // Where nobody says who they are, nobody owns anything.
+        if !self.access.is_open() {
+            json::merge(metadata, &owner::patch(Some(caller.user())));
+        }
+        let place = |pointer: &str| wanted.place(pointer);
+        self.check_pods(caller, &key, None, &wanted.object, place)?;
         self.fresh()?;
 
-        metadata["namespace"] = namespace.into();
         let cluster = RayCluster::deserialize(&wanted.object)
             .map_err(|error| ApiError::faulty(Fault::new("", FaultCode::InvalidValue, error.to_string()).into()))?;
         match self.backend.clusters.create(&cluster).await {
-            Ok(observed) => Ok(Written { entry: self.cache.wrote(&observed), warnings: wanted.warnings }),
-            Err(ManagerError::AlreadyExists) if self.is_deleting(&key).await => Err(ApiError::deleting(&key)),
+            Ok(observed) => {
+                let cluster = shown(caller, self.cache.wrote(&observed));
+                Ok(Written { cluster, changed: vec![String::new()], warnings: wanted.warnings })
+            }
+            Err(ManagerError::AlreadyExists) => Err(self.taken(caller, &key).await),
             Err(error) => Err(from_manager(error, &key).placed(|field| {
                 if wanted.is_manifest { field_pointer(field) } else { document_pointer(field, &wanted.object) }
             })),
+        }
+        .map_err(|error| error.about(&key))
+    }
+
+    /// The name is taken: by what, as far as the caller may know.
+    async fn taken(&self, caller: &Caller, key: &ClusterKey) -> ApiError {
+        let held = self.backend.clusters.get(&key.namespace, &key.name).await;
+        let Ok(held) = held else { return ApiError::taken_unseen(key) };
+        if caller.sight(key, owner::owner(&held.raw)).is_none() {
+            ApiError::taken_unseen(key)
+        } else if held.metadata.deletion_timestamp.is_some() {
+            ApiError::deleting(key)
+        } else {
+            ApiError::taken(key)
         }
     }
 
@@ -71,9 +97,12 @@ impl Service {
         Ok(Wanted { object: build(&document), is_manifest: false, warnings })
     }
 
-    async fn is_deleting(&self, key: &ClusterKey) -> bool {
-        let held = self.backend.clusters.get(&key.namespace, &key.name).await;
-        held.is_ok_and(|observed| observed.metadata.deletion_timestamp.is_some())
+}
+
+impl Wanted {
+    /// Where in the body is what stands at this pointer in the RayCluster.
+    fn place(&self, pointer: &str) -> String {
+        if self.is_manifest { pointer.to_owned() } else { pointer_in_document(pointer, &self.object) }
     }
 }
 

@@ -1,17 +1,23 @@
 //! Delete a cluster.
 
-use std::sync::Arc;
-
 use super::error::from_manager;
-use super::{ApiError, ErrorCode, Guard, Service};
+use super::{ApiError, ErrorCode, Guard, Service, shown};
 use crate::access::{Action, Caller};
-use crate::cache::Entry;
+use crate::cache::Shown;
 use crate::manager::{Deletion, ManagerError, Preconditions};
 use crate::ray::lens::view;
+use crate::ray::owner::owner;
+
+/// How a deletion went.
+pub enum Deleted {
+    /// The cluster is `DELETING` until nothing of it is left.
+    Started(Shown),
+    /// Nothing was left at once; the uid that it had.
+    Done(String),
+}
 
 impl Service {
-    /// Deletes a cluster in the foreground. The answer is the cluster, `DELETING` until nothing of it is left; `None`
-    /// where nothing was left at once.
+    /// Deletes a cluster in the foreground.
     ///
     /// # Errors
     /// No such cluster; a guard that doesn't hold; one that is protected; whatever Kubernetes refuses it for.
@@ -20,7 +26,7 @@ impl Service {
         caller: &Caller,
         reference: &str,
         guard: &Guard,
-    ) -> Result<Option<Arc<Entry>>, ApiError> {
+    ) -> Result<Deleted, ApiError> {
         let key = self.resolve(caller, Action::DeleteCluster, reference)?;
         self.fresh()?;
         loop {
@@ -36,9 +42,15 @@ impl Service {
                 }
                 other => other.map_err(failed)?,
             };
+            let owner = owner(&observed.raw);
+            if caller.sight(&key, owner).is_none() {
+                guard.check(None)?;
+            }
+            self.may(caller, Action::DeleteCluster, &key, owner)?;
             guard.check(Some(&observed.raw))?;
+            let deleting = |observed| Ok(Deleted::Started(shown(caller, self.cache.wrote(observed))));
             if observed.metadata.deletion_timestamp.is_some() {
-                return Ok(Some(self.cache.wrote(&observed)));
+                return deleting(&observed);
             }
             if view(&observed.raw).document.is_set("deletionProtection") {
                 let detail = format!("The cluster {key} is protected from deletion.");
@@ -50,10 +62,10 @@ impl Service {
                 resource_version: Some(observed.resource_version().to_owned()),
             };
             match self.backend.clusters.delete(&key.namespace, &key.name, &preconditions).await {
-                Ok(Deletion::Started(observed)) => return Ok(Some(self.cache.wrote(&observed))),
+                Ok(Deletion::Started(observed)) => return deleting(&observed),
                 Ok(Deletion::Done) => {
                     self.cache.gone(&key, observed.uid());
-                    return Ok(None);
+                    return Ok(Deleted::Done(observed.uid().to_owned()));
                 }
                 // It went in between.
                 Err(ManagerError::NotFound) => {

@@ -16,8 +16,12 @@ pub enum ErrorCode {
     Malformed,
     /// What was sent is well-formed and wrong: see `errors`.
     Invalid,
+    /// Nobody has said who is calling, or with a credential that isn't valid.
+    Unauthenticated,
     /// Not allowed.
     Forbidden,
+    /// A pod may not contain this: see `errors`.
+    PodNotAllowed,
     /// There is no such thing.
     NotFound,
     /// There is no such namespace.
@@ -97,6 +101,12 @@ pub struct ApiError {
     pub location: Option<String>,
     /// For the log only.
     pub cause: Option<String>,
+    /// For the audit only: the rule of access that refuses it.
+    pub rule: Option<&'static str>,
+    /// For the audit only: the cluster that it is about, where the path doesn't say.
+    pub about: Option<ClusterKey>,
+    /// Not for the audit: one of a flood, whose first it has been told of.
+    pub quiet: bool,
 }
 
 /// What is said with the answer to try again.
@@ -113,7 +123,24 @@ impl ApiError {
             retry_after_seconds: None,
             location: None,
             cause: None,
+            rule: None,
+            about: None,
+            quiet: false,
         }
+    }
+
+    /// Refused by this rule of access; only the audit is told.
+    #[must_use]
+    pub fn rule(mut self, rule: &'static str) -> Self {
+        self.rule = Some(rule);
+        self
+    }
+
+    /// About this cluster; only the audit is told.
+    #[must_use]
+    pub fn about(mut self, key: &ClusterKey) -> Self {
+        self.about = Some(key.clone());
+        self
     }
 
     /// With what to do about it.
@@ -170,6 +197,11 @@ impl ApiError {
         Self { location: Some(format!("clusters/{key}")), ..error }
     }
 
+    /// The name is taken, by a cluster that the caller may not see.
+    pub(super) fn taken_unseen(key: &ClusterKey) -> Self {
+        Self::new(ErrorCode::AlreadyExists, format!("The name {} is taken.", key.name)).hint("Choose another name.")
+    }
+
     /// With each fault's field, in Kubernetes' notation, in its words and its place as a pointer.
     #[must_use]
     pub(super) fn placed(mut self, place: impl Fn(&str) -> String) -> Self {
@@ -208,10 +240,21 @@ impl ApiError {
 impl From<Denied> for ApiError {
     fn from(denied: Denied) -> Self {
         match denied {
-            Denied::Namespace(namespace) => {
+            Denied::Namespace(ref namespace) => {
                 Self::new(ErrorCode::Forbidden, format!("You may not use the namespace {namespace}."))
+                    .hint("GET /whoami lists the namespaces that you may use.")
             }
+            Denied::Role { needed, ref namespace } => {
+                let place = namespace.as_ref().map_or_else(|| "any namespace".into(), |name| format!("the namespace {name}"));
+                Self::new(ErrorCode::Forbidden, format!("This takes the role {} in {place}.", needed.name()))
+                    .hint("GET /whoami lists your roles.")
+            }
+            Denied::Owner => Self::new(ErrorCode::Forbidden, "This cluster isn't yours.")
+                .hint("Its owner may change it, and operators of its namespace, who can also hand it over."),
+            // As if there were none.
+            Denied::Hidden => Self::new(ErrorCode::NotFound, "There is no such cluster."),
         }
+        .rule(denied.rule())
     }
 }
 

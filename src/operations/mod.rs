@@ -4,17 +4,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use crate::access::{Access, Action, Caller, Target};
-use crate::cache::{Cache, Entry};
+use crate::access::{Access, Action, Caller, Denied, Target};
+use crate::cache::{Cache, Entry, Shown};
 use crate::clock;
 use crate::manager::{Backend, ManagerError};
 use crate::ray::fault::Warning;
 use crate::ray::lens::Defaults;
 use crate::ray::name::{ClusterKey, ClusterRef};
+use crate::ray::render::Form;
 
 mod create;
 mod delete;
 mod error;
+mod owner;
 mod read;
 mod ready;
 #[cfg(test)]
@@ -22,9 +24,11 @@ mod tests;
 mod watch;
 mod write;
 
+pub use delete::Deleted;
 pub use error::{ApiError, ErrorCode};
 pub use read::{ListQuery, Page, Selection};
 pub use ready::{Check, Readiness};
+pub use watch::{Next, Watcher};
 pub use write::Guard;
 
 /// A pause before a lost race is run again.
@@ -37,7 +41,7 @@ pub struct Service {
     backend: Backend,
     cache: Arc<Cache>,
     /// The rules of access.
-    pub access: Access,
+    pub access: Arc<Access>,
     settings: Settings,
     draining: AtomicBool,
 }
@@ -45,7 +49,9 @@ pub struct Service {
 /// A cluster as it is after a write, and what the writer should know.
 pub struct Written {
     /// The cluster.
-    pub entry: Arc<Entry>,
+    pub cluster: Shown,
+    /// What it changed of the RayCluster: JSON Pointers (RFC 6901); `""` is all of it.
+    pub changed: Vec<String>,
     /// What was taken and should be known.
     pub warnings: Vec<Warning>,
 }
@@ -64,7 +70,7 @@ pub struct Settings {
 impl Service {
     /// A service over a backend and the cache that it feeds.
     #[must_use]
-    pub fn new(backend: Backend, cache: Arc<Cache>, access: Access, settings: Settings) -> Self {
+    pub fn new(backend: Backend, cache: Arc<Cache>, access: Arc<Access>, settings: Settings) -> Self {
         Self { backend, cache, access, settings, draining: AtomicBool::new(false) }
     }
 
@@ -79,19 +85,29 @@ impl Service {
         self.cache.age(clock::instant()).map(|age| age.as_secs())
     }
 
-    /// The cluster that a reference means, if the caller may do this to it.
+    /// The cluster that a reference means, if the caller may do this in its namespace.
     fn resolve(&self, caller: &Caller, action: Action, reference: &str) -> Result<ClusterKey, ApiError> {
         let ClusterRef { name, namespace } =
             ClusterRef::parse(reference).ok_or_else(|| ApiError::no_cluster(reference))?;
         let key = ClusterKey::new(namespace.unwrap_or_else(|| caller.default_namespace.clone()), name);
-        self.access.authorize(caller, action, Target::Cluster(&key))?;
+        self.access.authorize(caller, action, Target::Namespace(&key.namespace))?;
         Ok(key)
     }
 
-    /// The cluster as it is known to be.
-    fn held(&self, key: &ClusterKey) -> Result<Arc<Entry>, ApiError> {
+    /// The cluster as it is known to be, if the caller may do this to it.
+    fn held(&self, caller: &Caller, action: Action, key: &ClusterKey) -> Result<Shown, ApiError> {
         self.known()?;
-        self.cache.get(key).ok_or_else(|| ApiError::no_cluster(&key.to_string()))
+        let entry = self.cache.get(key).ok_or_else(|| ApiError::no_cluster(&key.to_string()))?;
+        self.may(caller, action, key, entry.owner.as_deref())?;
+        Ok(shown(caller, entry))
+    }
+
+    /// Whether the caller may do this to a cluster of this owner. One that they may not see isn't there.
+    fn may(&self, caller: &Caller, action: Action, key: &ClusterKey, owner: Option<&str>) -> Result<(), ApiError> {
+        self.access.authorize(caller, action, Target::Cluster(key, owner)).map_err(|denied| match denied {
+            Denied::Hidden => ApiError::no_cluster(&key.to_string()).rule(denied.rule()),
+            denied => denied.into(),
+        })
     }
 
     /// Nothing can be said before everything has been read once.
@@ -107,4 +123,11 @@ impl Service {
         };
         Err(error.retry())
     }
+}
+
+/// A cluster in the form that the caller may see.
+fn shown(caller: &Caller, entry: Arc<Entry>) -> Shown {
+    // One that they made or changed they may see at least so.
+    let form = caller.sight(&entry.key, entry.owner.as_deref()).unwrap_or(Form::Masked);
+    Shown { entry, form }
 }

@@ -1,22 +1,23 @@
 //! Read clusters: one, a page of many, the object behind one. All from the cache.
 
-use std::sync::Arc;
-
 use bytes::Bytes;
 use serde_json::Value;
 
-use super::{ApiError, ErrorCode, Service};
+use super::{ApiError, ErrorCode, Service, shown};
 use crate::access::{Action, Caller, Target};
-use crate::cache::Entry;
+use crate::cache::{Entry, Shown};
 use crate::ray::fault::{Fault, FaultCode};
 use crate::ray::name::{ClusterKey, is_dns1123_label, is_dns1123_subdomain};
 use crate::ray::yaml;
+use crate::stream::{Lens, Sees};
 
 /// Which clusters a list or stream is about.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Selection {
     /// A namespace, or `*` for all that the caller may see; left out it is the caller's default namespace.
     pub namespace: Option<String>,
+    /// Whose: a name, or `me`; left out it is everybody's.
+    pub owner: Option<String>,
 }
 
 /// What a list is asked for.
@@ -33,7 +34,7 @@ pub struct ListQuery {
 /// One page of a list.
 pub struct Page {
     /// The clusters, by namespace and name.
-    pub items: Vec<Arc<Entry>>,
+    pub items: Vec<Shown>,
     /// Where the next page begins, if there is one.
     pub next_page_token: Option<String>,
 }
@@ -44,17 +45,19 @@ impl Service {
     /// # Errors
     /// A namespace that the caller may not use; a page token that isn't one of this list.
     pub fn list(&self, caller: &Caller, query: &ListQuery) -> Result<Page, ApiError> {
-        let fits = self.filter(caller, Action::ListClusters, &query.selection)?;
+        let lens = self.lens(caller, Action::ListClusters, &query.selection)?;
         let after = match &query.page_token {
             Some(token) => Some(page_key(token, &query.selection).ok_or_else(bad_page_token)?),
             None => None,
         };
         self.known()?;
+        let fits = |entry: &Entry| matches!(lens(entry), Sees::It(_));
         let mut items = self.cache.page(after.as_ref(), query.limit.saturating_add(1), fits);
         let more = items.len() > query.limit;
         items.truncate(query.limit);
         let last = items.last().filter(|_| more);
         let next_page_token = last.map(|entry| page_token(&entry.key, &query.selection));
+        let items = items.into_iter().map(|entry| shown(caller, entry)).collect();
         Ok(Page { items, next_page_token })
     }
 
@@ -62,38 +65,38 @@ impl Service {
     ///
     /// # Errors
     /// No such cluster.
-    pub fn get(&self, caller: &Caller, reference: &str) -> Result<Arc<Entry>, ApiError> {
+    pub fn get(&self, caller: &Caller, reference: &str) -> Result<Shown, ApiError> {
         let key = self.resolve(caller, Action::ReadCluster, reference)?;
-        self.held(&key)
+        self.held(caller, Action::ReadCluster, &key)
     }
 
     /// The cluster, for its `object`: the RayCluster as Kubernetes holds it.
     ///
     /// # Errors
     /// No such cluster.
-    pub fn manifest(&self, caller: &Caller, reference: &str) -> Result<Arc<Entry>, ApiError> {
+    pub fn manifest(&self, caller: &Caller, reference: &str) -> Result<Shown, ApiError> {
         let key = self.resolve(caller, Action::ReadManifest, reference)?;
-        self.held(&key)
+        self.held(caller, Action::ReadManifest, &key)
     }
 
     /// The same as YAML.
     ///
     /// # Errors
     /// None that can be foreseen: what is held is JSON.
-    pub fn manifest_yaml(&self, entry: &Entry) -> Result<Bytes, ApiError> {
-        let object: Value = serde_json::from_slice(&entry.object).map_err(|error| {
+    pub fn manifest_yaml(&self, object: &[u8]) -> Result<Bytes, ApiError> {
+        let object: Value = serde_json::from_slice(object).map_err(|error| {
             ApiError::new(ErrorCode::Internal, "The RayCluster can't be written as YAML.").cause(&error)
         })?;
         Ok(yaml::write(&object).into())
     }
 
     /// What the caller selects and may see.
-    pub(super) fn filter(
+    pub(super) fn lens(
         &self,
         caller: &Caller,
         action: Action,
         selection: &Selection,
-    ) -> Result<impl Fn(&Entry) -> bool + Send + Sync + use<>, ApiError> {
+    ) -> Result<Lens, ApiError> {
         let namespace = match selection.namespace.as_deref() {
             Some("*") => None,
             Some(namespace) if !is_dns1123_label(namespace) => {
@@ -105,10 +108,14 @@ impl Service {
         };
         let target = namespace.as_deref().map_or(Target::Service, Target::Namespace);
         self.access.authorize(caller, action, target)?;
-        let visible = self.access.visible(caller);
-        Ok(move |entry: &Entry| {
-            visible(&entry.key) && namespace.as_ref().is_none_or(|namespace| entry.key.namespace == *namespace)
-        })
+        let owner = selection.owner.as_deref().map(|owner| if owner == "me" { caller.user() } else { owner }.to_owned());
+        let caller = caller.clone();
+        Ok(Box::new(move |entry: &Entry| {
+            let Some(form) = caller.sight(&entry.key, entry.owner.as_deref()) else { return Sees::Nothing };
+            let wanted = namespace.as_ref().is_none_or(|namespace| entry.key.namespace == *namespace)
+                && (owner.is_none() || entry.owner == owner);
+            if wanted { Sees::It(form) } else { Sees::Other(form) }
+        }))
     }
 }
 

@@ -73,7 +73,7 @@ async fn a_late_not_found_hides_no_newer_cluster() {
     for feed in feeds {
         tokio::spawn(feed);
     }
-    let access = Access { namespaces: Vec::new(), default_namespace: "default".into() };
+    let access = Arc::new(Access::open(Vec::new(), "default".into()));
     let caller = access.anonymous();
     let defaults = Defaults { ray_version: "2.52.0".into(), head_cpu: "1".into(), head_memory: "1Gi".into() };
     let settings = Settings { defaults, max_staleness: Duration::from_mins(1), heartbeat: Duration::from_secs(20) };

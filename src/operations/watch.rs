@@ -1,30 +1,128 @@
 //! Follow the changes of clusters.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use super::{ApiError, Selection, Service};
+use bytes::Bytes;
+use tokio::sync::watch;
+
+use super::{ApiError, ErrorCode, Selection, Service};
 use crate::access::{Action, Caller};
-use crate::stream::Subscription;
+use crate::cache::Entry;
+use crate::clock;
+use crate::ray::name::ClusterKey;
+use crate::stream::{Lens, Sees, StreamError, Subscription};
+
+/// A watcher: what it sees, for as long as its caller may see it.
+pub struct Watcher {
+    subscription: Subscription,
+    subject: Subject,
+    caller: Caller,
+    rules_changed: watch::Receiver<u64>,
+}
+
+/// What is watched.
+enum Subject {
+    Clusters(Selection),
+    Cluster(ClusterKey),
+}
+
+/// What comes next of a watch.
+pub enum Next {
+    /// An event.
+    Frame(Bytes),
+    /// Nothing more: the one cluster that was watched is gone.
+    Done,
+    /// Nothing more: the caller isn't known any more, or may not see this any more.
+    Refused(ApiError),
+}
 
 impl Service {
     /// The clusters that the caller selects and may see, now and from now on.
     ///
     /// # Errors
     /// A namespace that the caller may not use.
-    pub fn watch(&self, caller: &Caller, selection: &Selection) -> Result<Subscription, ApiError> {
-        let fits = self.filter(caller, Action::WatchClusters, selection)?;
+    pub fn watch(&self, caller: &Caller, selection: &Selection) -> Result<Watcher, ApiError> {
+        // Before anything is judged: what changes meanwhile is judged again.
+        let rules_changed = self.access.changed();
+        let lens = self.lens(caller, Action::WatchClusters, selection)?;
         self.known()?;
-        Ok(Subscription::collection(Arc::clone(&self.cache), Box::new(fits), self.settings.heartbeat))
+        let subscription = Subscription::collection(Arc::clone(&self.cache), lens, self.settings.heartbeat);
+        let subject = Subject::Clusters(selection.clone());
+        Ok(Watcher { subscription, subject, caller: caller.clone(), rules_changed })
     }
 
     /// One cluster until it is deleted.
     ///
     /// # Errors
     /// No such cluster.
-    pub fn watch_one(&self, caller: &Caller, reference: &str) -> Result<Subscription, ApiError> {
+    pub fn watch_one(&self, caller: &Caller, reference: &str) -> Result<Watcher, ApiError> {
+        let rules_changed = self.access.changed();
         let key = self.resolve(caller, Action::WatchCluster, reference)?;
-        self.known()?;
-        Subscription::single(Arc::clone(&self.cache), key.clone(), self.settings.heartbeat)
-            .ok_or_else(|| ApiError::no_cluster(&key.to_string()))
+        self.held(caller, Action::WatchCluster, &key)?;
+        let (cache, heartbeat) = (Arc::clone(&self.cache), self.settings.heartbeat);
+        let subscription = Subscription::single(cache, key.clone(), sight(caller), heartbeat)
+            .ok_or_else(|| ApiError::no_cluster(&key.to_string()))?;
+        Ok(Watcher { subscription, subject: Subject::Cluster(key), caller: caller.clone(), rules_changed })
     }
+
+    /// What comes next. Cancelling loses nothing.
+    pub async fn next(&self, watcher: &mut Watcher) -> Next {
+        loop {
+            let expires = watcher.caller.identity.expires;
+            let left = expires.map(|at| Duration::try_from(at.duration_since(clock::now())).unwrap_or_default());
+            tokio::select! {
+                biased;
+                changed = watcher.rules_changed.changed() => {
+                    if changed.is_ok() && let Err(error) = self.judge_again(watcher) {
+                        return Next::Refused(error);
+                    }
+                }
+                // An hour at a time: timers don't follow the wall clock when it is set.
+                () = tokio::time::sleep(left.unwrap_or(Duration::MAX).min(Duration::from_hours(1))) => {
+                    if left.is_some_and(|left| left < Duration::from_hours(1)) {
+                        return Next::Refused(ApiError::new(ErrorCode::Unauthenticated, "Your credential has expired."));
+                    }
+                }
+                frame = watcher.subscription.next() => return frame.map_or(Next::Done, Next::Frame),
+            }
+        }
+    }
+
+    /// The rules have changed: who is watching, may they still, and what do they see?
+    fn judge_again(&self, watcher: &mut Watcher) -> Result<(), ApiError> {
+        let Some(caller) = self.access.renew(&watcher.caller) else {
+            return Err(ApiError::new(ErrorCode::Unauthenticated, "Your credential isn't valid any more."));
+        };
+        if caller.has_rights_of(&watcher.caller) {
+            watcher.caller = caller;
+            return Ok(());
+        }
+        let lens = match &watcher.subject {
+            Subject::Clusters(selection) => self.lens(&caller, Action::WatchClusters, selection)?,
+            Subject::Cluster(key) => {
+                if let Some(entry) = self.cache.get(key) {
+                    self.may(&caller, Action::WatchCluster, key, entry.owner.as_deref())?;
+                }
+                sight(&caller)
+            }
+        };
+        watcher.subscription.look_through(lens);
+        watcher.caller = caller;
+        Ok(())
+    }
+}
+
+impl Watcher {
+    /// The last frame of a stream that is refused, for transports that have no other way to say why.
+    #[must_use]
+    pub fn farewell(&self, code: &str, error: &ApiError) -> Bytes {
+        self.subscription.farewell(&StreamError { code: code.to_owned(), detail: error.detail.clone() })
+    }
+}
+
+/// All that the caller may see.
+fn sight(caller: &Caller) -> Lens {
+    let caller = caller.clone();
+    Box::new(move |entry: &Entry| caller.sight(&entry.key, entry.owner.as_deref()).map_or(Sees::Nothing, Sees::It))
 }

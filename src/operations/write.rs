@@ -6,17 +6,20 @@ use serde_json::{Value, json};
 
 use super::create::field_pointer;
 use super::error::from_manager;
-use super::{ApiError, ErrorCode, Service, Written};
+use super::{ApiError, ErrorCode, Service, Written, shown};
+use crate::access::pods::Violation;
 use crate::access::{Action, Caller};
 use crate::manager::{ManagerError, Observed};
 use crate::ray::body::{Body, Format};
 use crate::ray::cluster::RayCluster;
 use crate::ray::document::{Document, wrong_removals};
-use crate::ray::fault::{Fault, FaultCode, Warning, WarningCode};
+use crate::ray::fault::{Fault, FaultCode, MOST, Warning, WarningCode};
 use crate::ray::json;
-use crate::ray::lens::{Edit, Refusal, document_pointer, edit, manifest_pointer, view};
+use crate::ray::lens::{Edit, Refusal, document_pointer, edit, manifest_pointer, pointer_in_document, view};
 use crate::ray::manifest::Manifest;
+use crate::ray::mask::hidden_values;
 use crate::ray::name::ClusterKey;
+use crate::ray::owner::owner;
 use crate::ray::revision::revision;
 use crate::ray::version;
 
@@ -74,7 +77,7 @@ impl Service {
         let body = Body::read(format, bytes)?;
         self.fresh()?;
         loop {
-            let Some(held) = self.held_now(&key, guard).await? else {
+            let Some(held) = self.held_now(caller, &key, guard).await? else {
                 let (body, faults) = named(body, &key);
                 return match self.create_from(caller, body, faults).await {
                     Ok(written) => Ok((written, true)),
@@ -88,7 +91,7 @@ impl Service {
                 let hint = "Send `If-Match` with the ETag that was read (or `*` for whatever is there) to replace it.";
                 return Err(ApiError::new(ErrorCode::PreconditionRequired, detail).hint(hint));
             }
-            if let Some(written) = self.write(&key, &held, &body, Way::Put).await? {
+            if let Some(written) = self.write(caller, &key, &held, &body, Way::Put).await? {
                 return Ok((written, false));
             }
         }
@@ -109,15 +112,21 @@ impl Service {
         let body = Body::read(format, bytes)?;
         self.fresh()?;
         loop {
-            let held = self.held_now(&key, guard).await?.ok_or_else(|| ApiError::no_cluster(&key.to_string()))?;
-            if let Some(written) = self.write(&key, &held, &body, Way::Merge).await? {
+            let held = self.held_now(caller, &key, guard).await?;
+            let held = held.ok_or_else(|| ApiError::no_cluster(&key.to_string()))?;
+            if let Some(written) = self.write(caller, &key, &held, &body, Way::Merge).await? {
                 return Ok(written);
             }
         }
     }
 
-    /// The cluster from a quorum read, if there is one, and the guard holds.
-    async fn held_now(&self, key: &ClusterKey, guard: &Guard) -> Result<Option<Observed<RayCluster>>, ApiError> {
+    /// The cluster from a quorum read, if there is one that the caller may see; they may change it, and the guard holds.
+    async fn held_now(
+        &self,
+        caller: &Caller,
+        key: &ClusterKey,
+        guard: &Guard,
+    ) -> Result<Option<Observed<RayCluster>>, ApiError> {
         // What comes to be while the answer is on its way isn't what it speaks of.
         let known = self.cache.get(key);
         let held = match self.backend.clusters.get(&key.namespace, &key.name).await {
@@ -130,6 +139,11 @@ impl Service {
             }
             Err(error) => return Err(from_manager(error, key)),
         };
+        let owner = owner(&held.raw);
+        if caller.sight(key, owner).is_none() {
+            return guard.check(None).map(|()| None);
+        }
+        self.may(caller, Action::WriteCluster, key, owner)?;
         if held.metadata.deletion_timestamp.is_some() {
             return Err(ApiError::deleting(key));
         }
@@ -145,6 +159,7 @@ impl Service {
     /// the request's deadline ends such attempts.
     async fn write(
         &self,
+        caller: &Caller,
         key: &ClusterKey,
         held: &Observed<RayCluster>,
         body: &Body,
@@ -156,6 +171,8 @@ impl Service {
         } else {
             (wanted_document(&held.raw, body, way)?, Vec::new())
         };
+        let place = |pointer: &str| if is_manifest { pointer.to_owned() } else { pointer_in_document(pointer, &object) };
+        self.check_pods(caller, key, Some(&held.raw), &object, place)?;
         self.check_dropped(held, &object)?;
         let standing = standing.into_iter();
         warnings.extend(standing.map(|fault| Warning::new(fault.pointer, WarningCode::StandingFault, fault.message)));
@@ -167,12 +184,16 @@ impl Service {
         }
 
         let difference = json::difference(&held.raw, &object);
+        let written = |observed, changed| {
+            Ok(Some(Written { cluster: shown(caller, self.cache.wrote(observed)), changed, warnings }))
+        };
         if difference.is_empty() {
-            return Ok(Some(Written { entry: self.cache.wrote(held), warnings }));
+            return written(held, Vec::new());
         }
+        let changed = json::changes(&held.raw, &object);
         let patch = Value::Object(difference);
         match self.backend.clusters.patch(&key.namespace, &key.name, held.resource_version(), &patch).await {
-            Ok(observed) => Ok(Some(Written { entry: self.cache.wrote(&observed), warnings })),
+            Ok(observed) => written(&observed, changed),
             // Somebody else wrote, or deleted it, in between: look again.
             Err(ManagerError::Conflict | ManagerError::NotFound) => {
                 tokio::time::sleep(super::jitter()).await;
@@ -184,6 +205,40 @@ impl Service {
                 Err(from_manager(error, key).placed(place))
             }
         }
+    }
+
+    /// Whether the caller may have what the pods of `wanted` contain, as far as it differs from what is held; and that
+    /// nothing in it was read masked. `place` tells where in the body something of the RayCluster stands.
+    pub(super) fn check_pods(
+        &self,
+        caller: &Caller,
+        key: &ClusterKey,
+        held: Option<&Value>,
+        wanted: &Value,
+        place: impl Fn(&str) -> String,
+    ) -> Result<(), ApiError> {
+        let standing = held.map(hidden_values).unwrap_or_default();
+        let masked = hidden_values(wanted).into_iter().filter(|pointer| !standing.contains(pointer)).map(|pointer| {
+            let message = "This is what stands in place of a value that its reader may not see, not a value.";
+            Fault::new(place(&pointer), FaultCode::InvalidValue, message)
+        });
+        let masked: Vec<_> = masked.collect();
+        if !masked.is_empty() {
+            return Err(ApiError::faulty(crate::ray::fault::Faults(masked)));
+        }
+        let violations = caller.violations(key, held, wanted);
+        let Some(first) = violations.first() else { return Ok(()) };
+        let detail = match violations.as_slice() {
+            [only] => format!("{} (rule `{}`)", only.message, only.rule),
+            many => format!("{} things in the pods aren't allowed; `errors` lists them.", many.len()),
+        };
+        let error = ApiError::new(ErrorCode::PodNotAllowed, detail).rule(first.rule).about(key);
+        let hint = "The rules are those of your role in this namespace; an operator or admin may be allowed more.";
+        let fault = |one: Violation| {
+            let message = format!("{} (rule `{}`)", one.message, one.rule);
+            Fault::new(place(&one.place), FaultCode::NotAllowed, message).allowing(one.allowed)
+        };
+        Err(ApiError { faults: violations.into_iter().take(MOST).map(fault).collect(), ..error.hint(hint) })
     }
 
     /// The operator leaves the pods of a group that vanishes from the spec running for ever, so one that has nodes or

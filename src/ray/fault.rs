@@ -38,6 +38,8 @@ pub enum FaultCode {
     ConflictingMembers,
     /// A member that can't be changed once the cluster is there.
     Immutable,
+    /// The rules of access don't allow it in a pod.
+    NotAllowed,
     /// Refused by Kubernetes' own validation.
     Rejected,
 }
@@ -61,6 +63,7 @@ impl FaultCode {
             | Self::Reserved
             | Self::ConflictingMembers
             | Self::Immutable
+            | Self::NotAllowed
             | Self::Rejected => false,
         }
     }
@@ -193,6 +196,12 @@ pub fn kind_name(value: &Value) -> &'static str {
 #[must_use]
 pub fn escape(token: &str) -> String {
     token.replace('~', "~0").replace('/', "~1")
+}
+
+/// What a reference token of a JSON Pointer stands for (RFC 6901, section 4).
+#[must_use]
+pub fn unescape(token: &str) -> String {
+    token.replace("~1", "/").replace("~0", "~")
 }
 
 /// The known name that this one is probably a slip of.

@@ -177,6 +177,40 @@ pub fn difference(from: &Value, to: &Value) -> Map<String, Value> {
     patch
 }
 
+/// Most places that [`changes`] tells.
+pub const MOST_CHANGES: usize = 100;
+
+/// Where one document differs from another: JSON Pointers (RFC 6901) of the smallest parts that do, at most
+/// [`MOST_CHANGES`].
+#[must_use]
+pub fn changes(from: &Value, to: &Value) -> Vec<String> {
+    let mut found = Vec::new();
+    changes_at(String::new(), from, to, &mut found);
+    found
+}
+
+fn changes_at(place: String, from: &Value, to: &Value, found: &mut Vec<String>) {
+    if from == to || found.len() >= MOST_CHANGES {
+        return;
+    }
+    match (from, to) {
+        (Value::Object(before), Value::Object(after)) => {
+            let names = before.keys().chain(after.keys().filter(|name| !before.contains_key(*name)));
+            for name in names {
+                let (before, after) = (before.get(name), after.get(name));
+                let place = format!("{place}/{}", escape(name));
+                changes_at(place, before.unwrap_or(&Value::Null), after.unwrap_or(&Value::Null), found);
+            }
+        }
+        (Value::Array(before), Value::Array(after)) if before.len() == after.len() => {
+            for (index, (before, after)) in before.iter().zip(after).enumerate() {
+                changes_at(format!("{place}/{index}"), before, after, found);
+            }
+        }
+        _ => found.push(place),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -245,6 +279,16 @@ mod tests {
         let mut merged = from;
         merge(&mut merged, &patch);
         assert_eq!(merged, to);
+    }
+
+    #[test]
+    fn changes_are_the_smallest_parts_that_differ() {
+        let from = serde_json::json!({"a": 1, "b": {"c": 2, "d/": 3}, "e": [1, {"x": 1}], "g": [1], "h": {}});
+        let to = serde_json::json!({"b": {"c": 4, "d/": 5}, "e": [1, {"x": 2}], "f": {"y": 1}, "g": [1, 2], "h": {}});
+        assert_eq!(changes(&from, &to), ["/a", "/b/c", "/b/d~1", "/e/1/x", "/g", "/f"]);
+        assert_eq!(changes(&from, &from), Vec::<String>::new());
+        let many: Value = (0..1000).map(|name| (name.to_string(), Value::from(name))).collect();
+        assert_eq!(changes(&serde_json::json!({}), &many).len(), MOST_CHANGES);
     }
 
     #[test]

@@ -12,7 +12,17 @@ use super::facts::Nodes;
 use super::fault::Warning;
 use super::lens::{View, view};
 use super::name::ClusterKey;
+use super::owner::owner;
 use super::status::{self, GroupStatus, HeadStatus, State};
+
+/// How a cluster is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Form {
+    /// Whole.
+    Clear,
+    /// Without the values that only those may see who may change it.
+    Masked,
+}
 
 /// A Ray cluster as raygate answers it: its document, and what only the server writes.
 #[derive(Debug, Clone, Serialize, ToSchema)]
@@ -27,6 +37,9 @@ pub struct Cluster {
     pub partial: Vec<String>,
     /// Kubernetes' uid: another cluster under the same name has another.
     pub uid: String,
+    /// Who owns it; nobody where it wasn't made here.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub owner: Option<String>,
     /// When it was created (RFC 3339, UTC).
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(format = DateTime)]
@@ -54,6 +67,16 @@ pub struct Links {
     pub manifest: String,
     /// Its changes, live.
     pub watch: String,
+}
+
+impl Links {
+    fn of(key: &ClusterKey) -> Self {
+        Self {
+            this: format!("clusters/{key}"),
+            manifest: format!("clusters/{key}/manifest"),
+            watch: format!("clusters/{key}/watch"),
+        }
+    }
 }
 
 /// How a cluster is.
@@ -98,13 +121,10 @@ pub fn render(raw: &Value, metadata: &ObjectMeta, decoded: Result<&RayCluster, &
         document,
         partial,
         uid: metadata.uid.clone().unwrap_or_default(),
+        owner: owner(raw).map(str::to_owned),
         create_time: metadata.creation_timestamp.as_ref().map(|time| time.0.to_string()),
         resource_version: metadata.resource_version.clone().unwrap_or_default(),
-        links: Links {
-            this: format!("clusters/{key}"),
-            manifest: format!("clusters/{key}/manifest"),
-            watch: format!("clusters/{key}/watch"),
-        },
+        links: Links::of(&key),
         status: ClusterStatus {
             state: cluster.map_or(State::Unknown, |cluster| status::state(cluster, nodes)),
             message: decoded.err().map(|why| format!("What Kubernetes holds under this name can't be read: {why}.")),
@@ -122,4 +142,28 @@ fn bare_view(key: &ClusterKey) -> View {
     let members = [("name", &key.name), ("namespace", &key.namespace)];
     let members = members.map(|(member, text)| (member.to_owned(), text.as_str().into()));
     View { document: Document(members.into_iter().collect()), partial: Vec::new() }
+}
+
+/// What is said of a cluster that its reader may not see any more: what it was called, and that nothing is known.
+#[must_use]
+pub fn unseen(key: &ClusterKey, uid: &str) -> Cluster {
+    Cluster {
+        document: bare_view(key).document,
+        partial: Vec::new(),
+        uid: uid.to_owned(),
+        owner: None,
+        create_time: None,
+        resource_version: String::new(),
+        links: Links::of(key),
+        status: ClusterStatus {
+            state: State::Unknown,
+            message: None,
+            head: status::head(None, &[]),
+            worker_groups: status::groups(None, &[]),
+            endpoints: IndexMap::new(),
+            conditions: Vec::new(),
+            last_transition_time: None,
+        },
+        warnings: Vec::new(),
+    }
 }

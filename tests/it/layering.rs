@@ -6,11 +6,12 @@ use crate::support::Outcome;
 
 /// Each part, and the others that it may use. `app.rs` and `main.rs` put the parts together and may use all.
 const MAY_USE: &[(&str, &[&str])] = &[
-    ("http", &["operations", "cache", "stream", "access", "ray", "config", "clock"]),
+    ("http", &["operations", "cache", "stream", "access", "audit", "ray", "config", "clock"]),
     ("operations", &["access", "cache", "manager", "ray", "stream", "clock"]),
     ("stream", &["cache", "ray", "clock"]),
     ("cache", &["manager", "ray", "clock"]),
-    ("access", &["manager", "ray"]),
+    ("access", &["manager", "ray", "clock"]),
+    ("audit", &[]),
     ("manager", &["ray", "clock"]),
     ("ray", &[]),
     ("clock", &[]),

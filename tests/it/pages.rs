@@ -106,8 +106,10 @@ async fn description_has_every_operation() -> Outcome {
         "get /ready",
         "get /version",
         "get /watch",
+        "get /whoami",
         "patch /clusters/{ref}",
         "post /clusters",
+        "post /clusters/{ref}/owner",
         "put /clusters/{ref}",
     ];
     assert_eq!(operations.iter().map(String::as_str).collect::<Vec<_>>(), wanted);

@@ -23,7 +23,10 @@ macro_rules! every {
     };
 }
 
-every! { Probe ReadDocs ListClusters WatchClusters CreateCluster ReadCluster WriteCluster ReadManifest WatchCluster DeleteCluster }
+every! {
+    Probe ReadDocs ReadSelf ListClusters WatchClusters CreateCluster ReadCluster WriteCluster ReadManifest WatchCluster
+    DeleteCluster SetOwner
+}
 
 #[test]
 fn every_described_operation_has_an_action() -> Outcome {
@@ -73,6 +76,7 @@ fn changes_are_actions_of_their_own() {
         "DELETE /clusters/{ref} DeleteCluster",
         "PATCH /clusters/{ref} WriteCluster",
         "POST /clusters CreateCluster",
+        "POST /clusters/{ref}/owner SetOwner",
         "PUT /clusters/{ref} WriteCluster",
     ];
     assert_eq!(changing.iter().map(String::as_str).collect::<Vec<_>>(), wanted);

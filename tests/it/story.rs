@@ -1,9 +1,12 @@
 //! One cluster's life, from a short document to nothing, through raygate and beside it; the same on every backend.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Parser as _;
+use raygate::access::Access;
 use raygate::app;
+use raygate::audit::Audit;
 use raygate::config::Command;
 use raygate::manager::memory::{Options, backend};
 use raygate::manager::{Backend, ManagerError};
@@ -200,11 +203,12 @@ async fn a_cluster_lives_and_goes_in_memory() -> Outcome {
         ..Options::default()
     };
     let backend = backend(options);
-    let config = Command::try_parse_from(["raygate", "--shutdown-delay-seconds=0"])?.into_config();
+    let config = Command::try_parse_from(["raygate", "--shutdown-delay-seconds=0"])?.serve;
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let api = Api::at(listener.local_addr()?);
     let (stop, stopped) = oneshot::channel::<()>();
-    let serving = tokio::spawn(app::serve(app::assemble(config, &backend), listener, async {
+    let access = Arc::new(Access::open(Vec::new(), "default".into()));
+    let serving = tokio::spawn(app::serve(app::assemble(config, &backend, access, Audit::off()), listener, async {
         drop(stopped.await);
     }));
     api.ready().await?;

@@ -2,15 +2,25 @@
 
 use serde_json::Value;
 
-use crate::ray::fault::escape;
+use crate::ray::fault::{escape, unescape};
 use crate::ray::members::{AUTOSCALING, CLUSTER, GROUP, HEAD_SERVICE, INGRESS, Member, NODE};
 
 /// Where a field of a RayCluster (Kubernetes' notation, as in a refusal's causes) stands in its document, as a JSON
 /// Pointer; the empty pointer, the whole document, where no member stands for it.
 #[must_use]
 pub fn document_pointer(field: &str, object: &Value) -> String {
-    let members = tokens(field);
-    match members.as_slice() {
+    document_place(&tokens(field), object)
+}
+
+/// The same of a JSON Pointer into the RayCluster.
+#[must_use]
+pub fn pointer_in_document(pointer: &str, object: &Value) -> String {
+    let tokens: Vec<_> = pointer.split('/').skip(1).map(unescape).collect();
+    document_place(&tokens.iter().map(String::as_str).collect::<Vec<_>>(), object)
+}
+
+fn document_place(members: &[&str], object: &Value) -> String {
+    match members {
         ["spec", "workerGroupSpecs", index, rest @ ..] => {
             let group = index.parse::<usize>().ok().and_then(|index| object["spec"]["workerGroupSpecs"].get(index));
             let name = group.and_then(|group| group["groupName"].as_str());

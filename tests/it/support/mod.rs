@@ -15,7 +15,7 @@ use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use serde_json::Value;
-use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::io::{AsyncBufRead, AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader, Lines};
 use tokio::net::TcpStream;
 use tokio::process::{Child, Command};
 use tokio::time::timeout;
@@ -33,6 +33,8 @@ pub(crate) const PATIENCE: Duration = Duration::from_mins(3);
 pub(crate) struct Raygate {
     child: Child,
     api: Api,
+    audit: Arc<Mutex<String>>,
+    log: Arc<Mutex<String>>,
 }
 
 /// A raygate that listens, wherever it runs.
@@ -103,21 +105,22 @@ impl Raygate {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
         command.env_remove("RUST_LOG").env_remove("KUBERNETES_SERVICE_HOST");
         let mut child = command.spawn()?;
-        let log = Arc::new(Mutex::new(String::new()));
-        let mut lines = BufReader::new(child.stderr.take().ok_or("no standard error")?).lines();
-        let kept = Arc::clone(&log);
-        tokio::spawn(async move {
-            while let Ok(Some(line)) = lines.next_line().await {
-                let mut log = kept.lock().unwrap_or_else(PoisonError::into_inner);
-                log.push_str(&line);
-                log.push('\n');
-            }
-        });
+        let log = keep(BufReader::new(child.stderr.take().ok_or("no standard error")?).lines());
         let mut out = BufReader::new(child.stdout.take().ok_or("no standard output")?).lines();
         let first = timeout(PATIENCE, out.next_line()).await??;
         let address = first.as_deref().and_then(|line| line.strip_prefix("listening on http://"));
         let address = address.ok_or_else(|| format!("it said {first:?}: {}", read(&log)))?.parse()?;
-        Ok(Self { child, api: Api::at(address) })
+        Ok(Self { child, api: Api::at(address), audit: keep(out), log })
+    }
+
+    /// The lines of the audit so far.
+    pub(crate) fn audit(&self) -> Outcome<Vec<Value>> {
+        Ok(read(&self.audit).lines().map(serde_json::from_str).collect::<Result<_, _>>()?)
+    }
+
+    /// What it has logged so far.
+    pub(crate) fn log(&self) -> String {
+        read(&self.log)
     }
 
     /// Starts the embedded backend with short delays, ready to serve.
@@ -217,6 +220,20 @@ impl Api {
 /// The flags, each with its value, that aren't among the given arguments.
 fn unless_given<'a>(flags: &[&'a str], given: &[&str]) -> Vec<&'a str> {
     flags.chunks(2).filter(|flag| !given.contains(&flag[0])).flatten().copied().collect()
+}
+
+/// Keeps all further lines.
+fn keep<R: AsyncBufRead + Unpin + Send + 'static>(mut lines: Lines<R>) -> Arc<Mutex<String>> {
+    let text = Arc::new(Mutex::new(String::new()));
+    let kept = Arc::clone(&text);
+    tokio::spawn(async move {
+        while let Ok(Some(line)) = lines.next_line().await {
+            let mut text = kept.lock().unwrap_or_else(PoisonError::into_inner);
+            text.push_str(&line);
+            text.push('\n');
+        }
+    });
+    text
 }
 
 fn read(log: &Mutex<String>) -> String {

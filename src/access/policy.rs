@@ -1,0 +1,236 @@
+//! The policy: who may do what where.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use utoipa::ToSchema;
+
+use super::identity::{AUTHENTICATED, Identity};
+use super::pattern::Pattern;
+use super::pods::PodRules;
+use crate::ray::name::is_dns1123_label;
+use crate::ray::yaml;
+
+/// What somebody may do in a namespace; each role may do all that the ones before it may.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum Role {
+    /// See clusters, without the values of environment variables.
+    Viewer,
+    /// Create clusters, and change and delete their own.
+    User,
+    /// Change and delete every cluster, and hand it over.
+    Operator,
+    /// The same, with pods that contain anything.
+    Admin,
+}
+
+impl Role {
+    /// Its name, as policies have it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Viewer => "viewer",
+            Self::User => "user",
+            Self::Operator => "operator",
+            Self::Admin => "admin",
+        }
+    }
+}
+
+/// What a policy gives to one caller.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Grant {
+    /// The namespaces as the policy has them, with the caller's name filled in.
+    pub namespaces: Vec<Pattern>,
+    /// What they may do there.
+    pub role: Role,
+    /// The namespace that they mean where they name none.
+    pub default_namespace: Option<String>,
+    /// What the pods of their clusters may contain.
+    pub pods: Arc<PodRules>,
+}
+
+impl Grant {
+    pub(super) fn is_for(&self, namespace: &str) -> bool {
+        self.namespaces.iter().any(|pattern| pattern.matches(namespace))
+    }
+}
+
+/// Who may do what where.
+#[derive(Debug, Clone)]
+pub struct Policy {
+    rules: Vec<Rule>,
+    private_namespaces: Vec<Pattern>,
+}
+
+/// A policy file (YAML, or JSON, which is YAML).
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct File {
+    version: u32,
+    grants: Vec<Rule>,
+    #[serde(default)]
+    private_namespaces: Vec<String>,
+    #[serde(default)]
+    pod_rules: BTreeMap<String, PodRules>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Rule {
+    #[serde(default)]
+    users: Vec<String>,
+    #[serde(default)]
+    groups: Vec<String>,
+    namespaces: Vec<String>,
+    role: Role,
+    default_namespace: Option<String>,
+    /// The name of a set of rules.
+    pod_rules: Option<String>,
+    #[serde(skip)]
+    pods: Arc<PodRules>,
+}
+
+/// Stands in a namespace for the caller's name.
+const NAME: &str = "{name}";
+
+impl Policy {
+    /// Everybody may do everything.
+    #[must_use]
+    pub fn open() -> Self {
+        let rule = Rule {
+            users: vec![Identity::anonymous().user],
+            groups: Vec::new(),
+            namespaces: vec!["*".into()],
+            role: Role::Admin,
+            default_namespace: None,
+            pod_rules: None,
+            pods: Arc::new(PodRules::unrestricted()),
+        };
+        Self { rules: vec![rule], private_namespaces: Vec::new() }
+    }
+
+    /// Reads a policy file.
+    ///
+    /// # Errors
+    /// A sentence that says what is wrong, and where.
+    pub fn read(bytes: &[u8]) -> Result<Self, String> {
+        let File { version, mut grants, private_namespaces, pod_rules } = read_file(bytes)?;
+        if version != 1 {
+            return Err(format!("version: {version} isn't known here; this is version 1"));
+        }
+        let built_in = [
+            ("restricted", Arc::new(PodRules::restricted())),
+            ("unrestricted", Arc::new(PodRules::unrestricted())),
+        ];
+        let mut sets: BTreeMap<_, _> = built_in.map(|(name, rules)| (name.to_owned(), rules)).into();
+        for (name, rules) in pod_rules {
+            if sets.insert(name.clone(), Arc::new(rules)).is_some() {
+                return Err(format!("podRules.{name}: this name has a meaning of its own; choose another"));
+            }
+        }
+        for (index, rule) in grants.iter_mut().enumerate() {
+            rule.check().map_err(|wrong| format!("grants[{index}].{wrong}"))?;
+            let usual = if rule.role == Role::Admin { "unrestricted" } else { "restricted" };
+            let name = rule.pod_rules.as_deref().unwrap_or(usual);
+            let known = || sets.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
+            let rules = sets.get(name).ok_or_else(|| {
+                format!("grants[{index}].podRules: there is no set `{name}` under `podRules`; there are {}", known())
+            })?;
+            rule.pods = Arc::clone(rules);
+        }
+        for (index, pattern) in private_namespaces.iter().enumerate() {
+            check_pattern(pattern, false).map_err(|wrong| format!("privateNamespaces[{index}]: {wrong}"))?;
+        }
+        let private_namespaces = private_namespaces.iter().map(|pattern| Pattern::new(pattern, &[])).collect();
+        Ok(Self { rules: grants, private_namespaces })
+    }
+
+    /// What this caller is given.
+    pub(super) fn grants_of(&self, identity: &Identity) -> Vec<Grant> {
+        let words = [(NAME, identity.user.as_str())];
+        let rules = self.rules.iter().filter(|rule| rule.is_about(identity));
+        let grant = |rule: &Rule| Grant {
+            namespaces: rule.namespaces.iter().map(|text| Pattern::new(text, &words)).collect(),
+            role: rule.role,
+            default_namespace: rule.default_namespace.as_ref().map(|text| text.replace(NAME, &identity.user)),
+            pods: Arc::clone(&rule.pods),
+        };
+        rules.map(grant).collect()
+    }
+
+    pub(super) fn private_namespaces(&self) -> &[Pattern] {
+        &self.private_namespaces
+    }
+}
+
+impl Rule {
+    fn is_about(&self, identity: &Identity) -> bool {
+        let in_group = |group: &String| {
+            identity.groups.contains(group) || (group == AUTHENTICATED && identity.credential.is_some())
+        };
+        self.users.contains(&identity.user) || self.groups.iter().any(in_group)
+    }
+
+    fn check(&self) -> Result<(), String> {
+        if self.users.is_empty() && self.groups.is_empty() {
+            return Err(format!("users: a grant is for somebody; `groups: [{AUTHENTICATED}]` is everybody"));
+        }
+        if self.namespaces.is_empty() {
+            return Err("namespaces: a grant is for at least one namespace; `*` is all of them".into());
+        }
+        for (index, text) in self.namespaces.iter().enumerate() {
+            check_pattern(text, true).map_err(|wrong| format!("namespaces[{index}]: {wrong}"))?;
+        }
+        let Some(default) = &self.default_namespace else { return Ok(()) };
+        let plain = !default.contains('*') && check_pattern(default, true).is_ok();
+        // Whatever the caller is called.
+        let sample = default.replace(NAME, "a");
+        let words = [(NAME, "a")];
+        if !plain {
+            return Err(format!("defaultNamespace: `{default}` is no namespace"));
+        }
+        if !self.namespaces.iter().any(|text| Pattern::new(text, &words).matches(&sample)) {
+            return Err(format!("defaultNamespace: `{default}` isn't among the grant's namespaces"));
+        }
+        Ok(())
+    }
+}
+
+/// Whether a pattern can stand for a namespace: with `a` in place of what it leaves open it is one.
+fn check_pattern(text: &str, named: bool) -> Result<(), String> {
+    let filled = if named { text.replace(NAME, "a") } else { text.to_owned() };
+    if is_dns1123_label(&filled.replace('*', "a")) {
+        return Ok(());
+    }
+    let name = if named { ", and {name} for the caller's name" } else { "" };
+    Err(format!(
+        "`{text}` is no namespace: at most 63 lower-case letters, digits and hyphens; `*` stands for any of them{name}"
+    ))
+}
+
+fn read_file<T: for<'de> Deserialize<'de>>(bytes: &[u8]) -> Result<T, String> {
+    read_yaml(bytes).and_then(|value| {
+        serde_path_to_error::deserialize(value).map_err(|error| {
+            let path = error.path().to_string();
+            if path == "." { error.inner().to_string() } else { format!("{path}: {}", error.inner()) }
+        })
+    })
+}
+
+/// A file of YAML in which no key is there twice.
+pub(super) fn read_yaml(bytes: &[u8]) -> Result<Value, String> {
+    let faults = |faults: crate::ray::fault::Faults| {
+        faults.0.first().map_or_else(String::new, |fault| format!("{} {}", fault.pointer, fault.message).trim().to_owned())
+    };
+    let read = yaml::read(bytes).map_err(faults)?;
+    if read.twice.0.is_empty() {
+        return Ok(read.value);
+    }
+    let mut twice = read.twice;
+    read.places.explain(&mut twice);
+    Err(faults(twice))
+}

@@ -1,0 +1,200 @@
+//! Static tokens: a file of their hashes.
+
+use std::collections::HashSet;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use async_trait::async_trait;
+use base64::Engine as _;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use jiff::{SignedDuration, Timestamp};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+use subtle::ConstantTimeEq as _;
+
+use super::identity::{ANONYMOUS, AUTHENTICATED, Authenticator, Identity, Rejected};
+use super::policy::read_yaml;
+use crate::clock;
+use crate::ray::owner;
+
+/// What tokens begin with, so that a scanner for leaked secrets knows them.
+const PREFIX: &str = "raygate_";
+
+/// What hashes begin with: how they were made.
+const HASH: &str = "sha256:";
+
+/// The name of the authenticator.
+const NAME: &str = "token";
+
+/// One line of the file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Stored {
+    /// The token's name, which is no secret: logs have it.
+    id: String,
+    user: String,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    groups: Vec<String>,
+    /// `sha256:` and the token's SHA-256 in hexadecimal.
+    hash: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expire_time: Option<Timestamp>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    note: Option<String>,
+}
+
+/// The tokens of a file. Only their hashes are held: whoever reads the file can't use them.
+#[derive(Default)]
+pub struct StaticTokens {
+    known: RwLock<Arc<Vec<Identity>>>,
+}
+
+impl StaticTokens {
+    /// Reads a file: a list, one token an item, as `raygate token new` writes them.
+    ///
+    /// # Errors
+    /// A sentence that says what is wrong, and where. What was there before stays.
+    pub fn load(&self, bytes: &[u8]) -> Result<(), String> {
+        let known = read(bytes)?;
+        *self.known.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(known);
+        Ok(())
+    }
+
+    fn known(&self) -> Arc<Vec<Identity>> {
+        Arc::clone(&self.known.read().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+#[async_trait]
+impl Authenticator for StaticTokens {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    async fn authenticate(&self, token: &str) -> Result<Option<Identity>, Rejected> {
+        let hash = Sha256::digest(token);
+        // Every one is compared, and in constant time: how long it takes tells nothing.
+        let mut found = None;
+        let known = self.known();
+        for one in known.iter() {
+            if one.proof.is_some_and(|proof| proof.ct_eq(hash.as_slice()).into()) {
+                found = Some(one);
+            }
+        }
+        match found {
+            Some(identity) if identity.expires.is_some_and(|expires| expires <= clock::now()) => {
+                Err(Rejected::Expired(identity.credential.clone().unwrap_or_default()))
+            }
+            found => Ok(found.cloned()),
+        }
+    }
+
+    fn renew(&self, identity: &Identity) -> Option<Identity> {
+        let known = self.known();
+        let same = known.iter().find(|one| one.credential == identity.credential)?;
+        let stands = same.user == identity.user && same.proof == identity.proof;
+        let valid = same.expires.is_none_or(|expires| expires > clock::now());
+        (stands && valid).then(|| same.clone())
+    }
+}
+
+fn read(bytes: &[u8]) -> Result<Vec<Identity>, String> {
+    let stored: Vec<Stored> = serde_path_to_error::deserialize(read_yaml(bytes)?).map_err(|error| {
+        // The message may quote what stands there: a token that was put in place of its hash must not reach a log.
+        let inner = error.inner().to_string();
+        let quotes = inner.contains('"') || inner.contains('`') && !inner.starts_with("unknown field");
+        let what = if quotes { "this isn't what belongs here".to_owned() } else { inner };
+        format!("{}: {what}", error.path())
+    })?;
+    let (mut ids, mut hashes) = (HashSet::new(), HashSet::new());
+    let mut known = Vec::new();
+    for (index, one) in stored.into_iter().enumerate() {
+        let wrong = |what: &str| Err(format!("[{index}]: {what}"));
+        let Some(hash) = one.hash.strip_prefix(HASH).and_then(decode) else {
+            return wrong("hash: this takes `sha256:` and 64 hexadecimal digits");
+        };
+        if !is_word(&one.id) {
+            return wrong("id: this takes 1 to 63 letters, digits, `-`, `_` and `.`");
+        }
+        if !owner::is_name(&one.user) || one.user == ANONYMOUS {
+            return wrong("user: nobody can be called this");
+        }
+        if one.groups.iter().any(|group| !owner::is_name(group) || group == AUTHENTICATED) {
+            return wrong("groups: a group can't be called this; everybody is in `authenticated`");
+        }
+        if !ids.insert(one.id.clone()) {
+            return wrong("id: this one is there already");
+        }
+        if !hashes.insert(hash) {
+            return wrong("hash: this one is there already");
+        }
+        known.push(Identity {
+            user: one.user,
+            groups: one.groups,
+            authenticator: NAME,
+            credential: Some(one.id),
+            proof: Some(hash),
+            expires: one.expire_time,
+        });
+    }
+    Ok(known)
+}
+
+fn is_word(id: &str) -> bool {
+    let inside = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
+    (1..=63).contains(&id.len()) && id.bytes().all(inside)
+}
+
+fn decode(text: &str) -> Option<[u8; 32]> {
+    let mut hash = [0; 32];
+    if text.len() != 64 || !text.is_ascii() {
+        return None;
+    }
+    for (at, byte) in hash.iter_mut().enumerate() {
+        *byte = u8::from_str_radix(text.get(2 * at..2 * at + 2)?, 16).ok()?;
+    }
+    // `from_str_radix` takes a sign.
+    text.bytes().all(|byte| byte.is_ascii_hexdigit()).then_some(hash)
+}
+
+/// A token as it is made: the secret, and the line that is stored.
+#[derive(Debug)]
+pub struct NewToken {
+    /// What its user sends; it is stored nowhere.
+    pub token: String,
+    /// The line for the file.
+    pub line: String,
+}
+
+impl NewToken {
+    /// Makes a token of 256 random bits for a user. `days` is how long it is valid, 0 for ever.
+    ///
+    /// # Errors
+    /// A sentence about a name that can't be.
+    pub fn make(user: &str, groups: &[String], days: u16, note: Option<&str>) -> Result<Self, String> {
+        let secret: [u8; 32] = rand::random();
+        let token = format!("{PREFIX}{}", BASE64_URL_SAFE_NO_PAD.encode(secret));
+        let hash = hex(&Sha256::digest(&token));
+        let expire_time = (days > 0).then(|| {
+            let valid = SignedDuration::from_hours(24 * i64::from(days));
+            let until = clock::now().saturating_add(valid).unwrap_or(Timestamp::MAX);
+            Timestamp::from_second(until.as_second()).unwrap_or(until)
+        });
+        let stored = Stored {
+            id: hex(&rand::random::<[u8; 4]>()),
+            user: user.to_owned(),
+            groups: groups.to_vec(),
+            hash: format!("{HASH}{hash}"),
+            expire_time,
+            note: note.map(str::to_owned),
+        };
+        // JSON is YAML; what can be written can be read.
+        let line = serde_json::to_string(&stored).map_err(|error| error.to_string())?;
+        let line = format!("- {line}");
+        read(line.as_bytes())?;
+        Ok(Self { token, line })
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
+}

@@ -1,0 +1,81 @@
+//! Hand a cluster over.
+
+use serde_json::{Value, json};
+
+use super::error::from_manager;
+use super::{ApiError, Service, Written, shown};
+use crate::access::{Action, Caller};
+use crate::manager::ManagerError;
+use crate::ray::body::{Body, Format};
+use crate::ray::fault::{Fault, FaultCode};
+use crate::ray::json;
+use crate::ray::owner::{LONGEST, is_name, owner, patch};
+
+impl Service {
+    /// Makes somebody the owner of a cluster: `{"owner": "name"}`; `null` makes it nobody's.
+    ///
+    /// # Errors
+    /// No such cluster; the caller is no operator there; a body that says something else.
+    pub async fn set_owner(
+        &self,
+        caller: &Caller,
+        reference: &str,
+        (format, bytes): (Format, &[u8]),
+    ) -> Result<Written, ApiError> {
+        let key = self.resolve(caller, Action::SetOwner, reference)?;
+        let wanted = read(&Body::read(format, bytes)?)?;
+        self.fresh()?;
+        loop {
+            let failed = |error| from_manager(error, &key);
+            let held = self.backend.clusters.get(&key.namespace, &key.name).await.map_err(failed)?;
+            self.may(caller, Action::SetOwner, &key, owner(&held.raw))?;
+            if held.metadata.deletion_timestamp.is_some() {
+                return Err(ApiError::deleting(&key));
+            }
+            let written = |observed, changed| {
+                let cluster = shown(caller, self.cache.wrote(observed));
+                Ok(Written { cluster, changed, warnings: Vec::new() })
+            };
+            let mut object = held.raw.clone();
+            json::merge(&mut object["metadata"], &patch(wanted.as_deref()));
+            // An empty map that wasn't there says nothing.
+            let changed: Vec<_> = json::changes(&held.raw, &object);
+            if owner(&held.raw) == wanted.as_deref() && (wanted.is_none() || object == held.raw) {
+                return written(&held, Vec::new());
+            }
+            let difference = json!({"metadata": patch(wanted.as_deref())});
+            match self.backend.clusters.patch(&key.namespace, &key.name, held.resource_version(), &difference).await {
+                Ok(observed) => return written(&observed, changed),
+                // Somebody else wrote, or deleted it, in between: look again. The request's deadline ends this.
+                Err(ManagerError::Conflict) => tokio::time::sleep(super::jitter()).await,
+                Err(error) => return Err(failed(error)),
+            }
+        }
+    }
+}
+
+/// The name in the body; `None` for nobody.
+fn read(body: &Body) -> Result<Option<String>, ApiError> {
+    let mut faults = Vec::new();
+    let mut wanted = None;
+    match body.value.as_object() {
+        None => faults.push(Fault::wrong_type("", "an object", &body.value)),
+        Some(members) => {
+            for name in members.keys().filter(|name| *name != "owner") {
+                faults.push(Fault::unknown(format!("/{name}"), FaultCode::UnknownMember, name, &["owner"]));
+            }
+            match members.get("owner") {
+                None => faults.push(Fault::new("/owner", FaultCode::Required, "`owner` is required; `null` is nobody.")),
+                Some(Value::Null) => {}
+                Some(Value::String(name)) if is_name(name) => wanted = Some(name.clone()),
+                Some(Value::String(_)) => {
+                    let message = format!("A name is one line of at most {LONGEST} bytes, without blanks around it.");
+                    faults.push(Fault::new("/owner", FaultCode::InvalidName, message));
+                }
+                Some(other) => faults.push(Fault::wrong_type("/owner", "a string", other)),
+            }
+        }
+    }
+    body.judge(faults)?;
+    Ok(wanted)
+}
