@@ -2,6 +2,8 @@
 
 use crate::ray::name::ClusterKey;
 
+pub mod limits;
+
 /// Everything that can be asked of the service. Each route has one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Action {
