@@ -14,7 +14,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("manager", &["ray", "clock"]),
     ("ray", &[]),
     ("clock", &[]),
-    ("config", &["ray"]),
+    ("config", &["access", "ray"]),
     ("telemetry", &["config"]),
 ];
 
