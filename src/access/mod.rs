@@ -7,7 +7,7 @@ pub mod limits;
 /// Everything that can be asked of the service. Each route has one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Action {
-    /// Ask whether the process lives, is ready, or what version it is.
+    /// Ask whether the process lives, is ready, what version it is, or what it has counted.
     Probe,
     /// Read the API's description.
     ReadDocs,
@@ -27,6 +27,25 @@ pub enum Action {
     WatchCluster,
     /// Delete a cluster.
     DeleteCluster,
+}
+
+impl Action {
+    /// The action's name, for the audit and as a label.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Probe => "probe",
+            Self::ReadDocs => "readDocs",
+            Self::ListClusters => "listClusters",
+            Self::WatchClusters => "watchClusters",
+            Self::CreateCluster => "createCluster",
+            Self::ReadCluster => "readCluster",
+            Self::WriteCluster => "writeCluster",
+            Self::ReadManifest => "readManifest",
+            Self::WatchCluster => "watchCluster",
+            Self::DeleteCluster => "deleteCluster",
+        }
+    }
 }
 
 /// Who is calling.
