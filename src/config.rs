@@ -1,10 +1,12 @@
 //! The command line. Every flag has an environment variable `RAYGATE_…`.
 
 use std::net::SocketAddr;
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 
 use clap::{Parser, ValueEnum};
 
+use crate::access::limits::LimitSettings;
 use crate::ray::name::check_label_name;
 use crate::ray::quantity::Quantity;
 
@@ -164,6 +166,30 @@ pub struct Config {
     #[arg(long, env = "RAYGATE_MAX_CONNECTIONS", default_value_t = 10_000, value_parser = connections, value_name = "COUNT")]
     pub max_connections: usize,
 
+    /// Requests of one caller that are served in a second, in the long run; per replica.
+    #[arg(long, env = "RAYGATE_CALLER_REQUESTS_PER_SECOND", default_value = "50", value_parser = limit, value_name = "COUNT")]
+    pub caller_requests_per_second: NonZeroU32,
+
+    /// Requests of one caller that are served at one stroke after a pause; per replica.
+    #[arg(long, env = "RAYGATE_CALLER_BURST", default_value = "100", value_parser = limit, value_name = "COUNT")]
+    pub caller_burst: NonZeroU32,
+
+    /// Most requests of one caller at once; per replica.
+    #[arg(long, env = "RAYGATE_CALLER_CONCURRENT_REQUESTS", default_value = "50", value_parser = limit, value_name = "COUNT")]
+    pub caller_concurrent_requests: NonZeroU32,
+
+    /// Most streams of one caller at once; per replica.
+    #[arg(long, env = "RAYGATE_CALLER_STREAMS", default_value = "100", value_parser = limit, value_name = "COUNT")]
+    pub caller_streams: NonZeroU32,
+
+    /// Requests without credentials that hold, of one address (IPv6: one /64) in a second, in the long run; per replica.
+    #[arg(long, env = "RAYGATE_UNAUTHENTICATED_REQUESTS_PER_SECOND", default_value = "20", value_parser = limit, value_name = "COUNT")]
+    pub unauthenticated_requests_per_second: NonZeroU32,
+
+    /// Such requests of one address at one stroke after a pause; per replica.
+    #[arg(long, env = "RAYGATE_UNAUTHENTICATED_BURST", default_value = "100", value_parser = limit, value_name = "COUNT")]
+    pub unauthenticated_burst: NonZeroU32,
+
     /// How long a client may take to send a request's head.
     #[arg(long, env = "RAYGATE_HEADER_TIMEOUT_SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..), value_name = "SECONDS")]
     pub header_timeout_seconds: u64,
@@ -276,6 +302,19 @@ impl Config {
         }
         Ok(())
     }
+
+    /// How much is done for one caller.
+    #[must_use]
+    pub fn limits(&self) -> LimitSettings {
+        LimitSettings {
+            requests_per_second: self.caller_requests_per_second,
+            burst: self.caller_burst,
+            concurrent_requests: self.caller_concurrent_requests,
+            streams: self.caller_streams,
+            unauthenticated_per_second: self.unauthenticated_requests_per_second,
+            unauthenticated_burst: self.unauthenticated_burst,
+        }
+    }
 }
 
 fn namespace(text: &str) -> Result<String, String> {
@@ -290,7 +329,50 @@ fn amount(text: &str) -> Result<Quantity, String> {
     Quantity::parse(text).map_err(|wrong| wrong.message)
 }
 
+/// At most a million, more than one process can do.
+fn limit(text: &str) -> Result<NonZeroU32, String> {
+    let most = 1_000_000;
+    text.parse()
+        .ok()
+        .filter(|count: &NonZeroU32| count.get() <= most)
+        .ok_or_else(|| format!("a number from 1 to {most}"))
+}
+
 fn connections(text: &str) -> Result<usize, String> {
     let most = tokio::sync::Semaphore::MAX_PERMITS;
     text.parse().ok().filter(|count| (1..=most).contains(count)).ok_or_else(|| format!("a number from 1 to {most}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn limits(flags: &[&str]) -> [u32; 6] {
+        let flags = [&["raygate"], flags].concat();
+        let limits = Command::try_parse_from(flags).unwrap().into_config().limits();
+        let LimitSettings {
+            requests_per_second,
+            burst,
+            concurrent_requests,
+            streams,
+            unauthenticated_per_second,
+            unauthenticated_burst,
+        } = limits;
+        [requests_per_second, burst, concurrent_requests, streams, unauthenticated_per_second, unauthenticated_burst]
+            .map(NonZeroU32::get)
+    }
+
+    #[test]
+    fn each_limit_has_its_flag() {
+        assert_eq!(limits(&[]), [50, 100, 50, 100, 20, 100]);
+        let flags = [
+            "--caller-requests-per-second=1",
+            "--caller-burst=2",
+            "--caller-concurrent-requests=3",
+            "--caller-streams=4",
+            "--unauthenticated-requests-per-second=5",
+            "--unauthenticated-burst=1000000",
+        ];
+        assert_eq!(limits(&flags), [1, 2, 3, 4, 5, 1_000_000]);
+    }
 }

@@ -8,6 +8,7 @@ pub mod clock;
 pub mod config;
 pub mod http;
 pub mod manager;
+pub mod metrics;
 pub mod operations;
 pub mod ray;
 pub mod stream;

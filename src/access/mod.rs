@@ -13,6 +13,7 @@ use crate::ray::render::Form;
 mod caller;
 mod files;
 mod identity;
+pub mod limits;
 mod pattern;
 pub mod pods;
 mod policy;
@@ -28,7 +29,7 @@ pub use tokens::{NewToken, StaticTokens};
 /// Everything that can be asked of the service. Each route has one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Action {
-    /// Ask whether the process lives, is ready, or what version it is.
+    /// Ask whether the process lives, is ready, what version it is, or what it has counted.
     Probe,
     /// Read the API's description.
     ReadDocs,
@@ -87,7 +88,7 @@ impl Action {
 
     /// Its name, for logs and metrics.
     #[must_use]
-    pub fn name(self) -> &'static str {
+    pub const fn name(self) -> &'static str {
         match self {
             Self::Probe => "probe",
             Self::ReadDocs => "readDocs",

@@ -85,6 +85,7 @@ pub fn status(code: ErrorCode) -> (StatusCode, &'static str) {
         ErrorCode::UnsupportedMediaType => (StatusCode::UNSUPPORTED_MEDIA_TYPE, "The media type is not taken"),
         ErrorCode::MisdirectedRequest => (StatusCode::MISDIRECTED_REQUEST, "Not this host"),
         ErrorCode::ForeignOrigin => (StatusCode::FORBIDDEN, "A page of another origin"),
+        ErrorCode::TooManyRequests => (StatusCode::TOO_MANY_REQUESTS, "Too many requests"),
         ErrorCode::QuotaExceeded => (StatusCode::FORBIDDEN, "Over quota"),
         ErrorCode::AdmissionDenied => (StatusCode::UNPROCESSABLE_ENTITY, "Denied by a policy"),
         ErrorCode::FieldNotSupported => (StatusCode::UNPROCESSABLE_ENTITY, "Not supported by the installed KubeRay"),
@@ -176,4 +177,36 @@ fn bare(status: StatusCode) -> Option<ApiError> {
         _ => return None,
     };
     Some(error)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::num::NonZeroU32;
+
+    use http_body_util::BodyExt as _;
+
+    use super::*;
+    use crate::access::limits::{Limited, Rule};
+
+    #[tokio::test]
+    async fn who_is_limited_is_told_by_what_and_how_long() {
+        for (rule, what) in [
+            (Rule::RequestRate, "requests are limited to 77 a second"),
+            (Rule::ConcurrentRequests, "requests are limited to 77 at once"),
+            (Rule::Streams, "streams are limited to 77 at once"),
+            (Rule::UnauthenticatedRate, "limited to 77 a second from one address"),
+        ] {
+            let limit = NonZeroU32::new(77).unwrap();
+            let limited = Limited { rule, limit, retry_after_seconds: 3, newly: true };
+            let response = render(ApiError::from(limited).into_response(), "/clusters", "mine");
+            assert_eq!(
+                (response.status(), &response.headers()[RETRY_AFTER]),
+                (StatusCode::TOO_MANY_REQUESTS, &3.into())
+            );
+            let body = response.into_body().collect().await.unwrap().to_bytes();
+            let problem: serde_json::Value = serde_json::from_slice(&body).unwrap();
+            assert_eq!((&problem["code"], &problem["retryable"]), (&"TOO_MANY_REQUESTS".into(), &true.into()));
+            assert!(problem["detail"].as_str().unwrap().contains(what), "{problem}");
+        }
+    }
 }

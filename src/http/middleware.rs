@@ -54,7 +54,7 @@ pub(super) async fn finish(State(app): State<Arc<App>>, mut request: Request, ne
     }
     let status = response.status().as_u16();
     let milliseconds = clock::instant().saturating_duration_since(began).as_millis();
-    if path == "/health" || path == "/ready" {
+    if matches!(path.as_str(), "/health" | "/ready" | "/metrics") {
         tracing::debug!(request_id = id, %method, path, status, milliseconds, "answered a probe");
     } else {
         tracing::info!(request_id = id, %method, path, status, milliseconds, "answered a request");

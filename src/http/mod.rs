@@ -20,6 +20,7 @@ use utoipa_axum::routes;
 use crate::access::Action;
 use crate::audit::Audit;
 use crate::config::Config;
+use crate::metrics::Metrics;
 use crate::operations::Service;
 
 mod audit;
@@ -29,6 +30,7 @@ mod docs;
 mod error;
 mod extract;
 mod health;
+mod metrics;
 mod middleware;
 mod watch;
 mod whoami;
@@ -47,6 +49,8 @@ pub struct App {
     pub service: Service,
     /// What it is set to.
     pub config: Config,
+    /// What it counts.
+    pub metrics: Arc<Metrics>,
     /// Cancelled when streams must end.
     pub draining: CancellationToken,
     /// Counts what must end before the process does.
@@ -65,6 +69,7 @@ impl App {
         Self {
             service,
             config,
+            metrics: Arc::default(),
             draining: CancellationToken::new(),
             tracker: TaskTracker::new(),
             audit,
@@ -121,6 +126,7 @@ pub const ACTIONS: &[(Method, &str, Action)] = &[
     (Method::GET, "/health", Action::Probe),
     (Method::GET, "/ready", Action::Probe),
     (Method::GET, "/version", Action::Probe),
+    (Method::GET, "/metrics", Action::Probe),
     (Method::GET, "/openapi.json", Action::ReadDocs),
     (Method::GET, "/", Action::ReadDocs),
     (Method::GET, "/docs", Action::ReadDocs),
@@ -161,6 +167,7 @@ fn routes() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(health::get_health))
         .routes(routes!(health::get_ready))
         .routes(routes!(health::get_version))
+        .routes(routes!(metrics::get_metrics))
         .routes(routes!(docs::get_openapi))
 }
 

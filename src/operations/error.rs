@@ -4,6 +4,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::access::Denied;
+use crate::access::limits::{Limited, Rule};
 use crate::manager::{Cause, ManagerError};
 use crate::ray::fault::{Fault, FaultCode, Faults, MOST};
 use crate::ray::name::ClusterKey;
@@ -60,6 +61,8 @@ pub enum ErrorCode {
     MisdirectedRequest,
     /// The request comes from a page of another origin.
     ForeignOrigin,
+    /// The caller asks for more than one caller gets.
+    TooManyRequests,
     /// A quota of the namespace refuses it.
     QuotaExceeded,
     /// A policy of the Kubernetes cluster refuses it.
@@ -255,6 +258,22 @@ impl From<Denied> for ApiError {
             Denied::Hidden => Self::new(ErrorCode::NotFound, "There is no such cluster."),
         }
         .rule(denied.rule())
+    }
+}
+
+impl From<Limited> for ApiError {
+    fn from(limited: Limited) -> Self {
+        let limit = limited.limit;
+        let detail = match limited.rule {
+            Rule::RequestRate => format!("A caller's requests are limited to {limit} a second."),
+            Rule::ConcurrentRequests => format!("A caller's requests are limited to {limit} at once."),
+            Rule::Streams => format!("A caller's streams are limited to {limit} at once."),
+            Rule::UnauthenticatedRate => {
+                format!("Requests without valid credentials are limited to {limit} a second from one address.")
+            }
+        };
+        let retry_after_seconds = Some(limited.retry_after_seconds);
+        Self { retry_after_seconds, ..Self::new(ErrorCode::TooManyRequests, detail) }
     }
 }
 

@@ -9,6 +9,7 @@ mod doors;
 mod errors;
 mod layering;
 mod manifests;
+mod metrics;
 mod pages;
 mod routes;
 mod samples;

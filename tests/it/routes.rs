@@ -64,6 +64,18 @@ fn every_action_is_used_and_no_route_is_named_twice() {
     assert_eq!(routes.len(), ACTIONS.len(), "a route is there twice: the first one wins");
 }
 
+/// Names are the audit's and the metrics': camelCase, each its own.
+#[test]
+fn every_action_has_a_name() {
+    let names: HashSet<_> = EVERY.iter().map(|action| action.name()).collect();
+    assert_eq!(names.len(), EVERY.len(), "{names:?}");
+    for action in EVERY {
+        let (name, variant) = (action.name(), format!("{action:?}"));
+        assert!(name.starts_with(|letter: char| letter.is_ascii_lowercase()), "{name}");
+        assert!(name.eq_ignore_ascii_case(&variant) && name[1..] == variant[1..], "{name} is {variant}");
+    }
+}
+
 /// What can only look.
 #[test]
 fn changes_are_actions_of_their_own() {
