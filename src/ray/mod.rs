@@ -10,6 +10,7 @@ pub mod fault;
 pub mod json;
 pub mod lens;
 pub mod manifest;
+pub mod mask;
 pub mod members;
 pub mod name;
 pub mod quantity;
