@@ -47,6 +47,7 @@ pub(super) struct ClusterList {
 #[utoipa::path(get, path = "/clusters", operation_id = "list_clusters", tag = "clusters",
     params(
         ("namespace" = Option<String>, Query, description = "A namespace; `*` for all that you may see; left out it is your default namespace."),
+        ("labelSelector" = Option<String>, Query, description = "Labels that the clusters must carry, in Kubernetes' syntax: `team=blue`, `tier in (a,b)`, `!draft`; at most 4096 bytes."),
         ("limit" = Option<u32>, Query, description = "Most items of the page, 1 to 1000; left out it is 100."),
         ("pageToken" = Option<String>, Query, description = "`nextPageToken` of the page before."),
     ),
@@ -59,7 +60,7 @@ pub(super) async fn list_clusters(
     caller: Caller,
     parts: Parts,
 ) -> Result<Response, ApiError> {
-    let query = Query::read(&parts, &["namespace", "limit", "pageToken"])?;
+    let query = Query::read(&parts, &["namespace", "labelSelector", "limit", "pageToken"])?;
     must_accept(&parts, JSON)?;
     let query = ListQuery {
         selection: query.selection(),

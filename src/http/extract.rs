@@ -108,7 +108,8 @@ impl Query {
 
     /// Which clusters are meant.
     pub(super) fn selection(&self) -> Selection {
-        Selection { namespace: self.get("namespace").map(str::to_owned) }
+        let get = |name: &str| self.get(name).map(str::to_owned);
+        Selection { namespace: get("namespace"), label_selector: get("labelSelector") }
     }
 }
 

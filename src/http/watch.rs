@@ -35,7 +35,10 @@ const MAX_MESSAGE: usize = 4096;
 /// One `ADDED` per cluster, then `SYNCED`, then changes as they happen, and heartbeats. A WebSocket where the request
 /// asks for the upgrade, else one JSON object a line (`curl -N`).
 #[utoipa::path(get, path = "/watch", operation_id = "watch_clusters", tag = "watch",
-    params(("namespace" = Option<String>, Query, description = "A namespace; `*` for all that you may see; left out it is your default namespace.")),
+    params(
+        ("namespace" = Option<String>, Query, description = "A namespace; `*` for all that you may see; left out it is your default namespace."),
+        ("labelSelector" = Option<String>, Query, description = "Labels that the clusters must carry, in Kubernetes' syntax: `team=blue`, `tier in (a,b)`, `!draft`; at most 4096 bytes. A cluster that stops matching is `DELETED` for this watcher, one that begins to is `ADDED`."),
+    ),
     responses(
         (status = 101, description = "A WebSocket: one event per text message."),
         (status = 200, description = "One event per line.", body = Event, content_type = "application/x-ndjson"),
@@ -46,7 +49,7 @@ pub(super) async fn watch_clusters(
     caller: Caller,
     mut parts: Parts,
 ) -> Result<Response, ApiError> {
-    let query = Query::read(&parts, &["namespace"])?;
+    let query = Query::read(&parts, &["namespace", "labelSelector"])?;
     let transport = Transport::choose(&mut parts, &app).await?;
     Ok(transport.serve(app.service.watch(&caller, &query.selection())?, &app))
 }

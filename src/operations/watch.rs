@@ -10,7 +10,7 @@ impl Service {
     /// The clusters that the caller selects and may see, now and from now on.
     ///
     /// # Errors
-    /// A namespace that the caller may not use.
+    /// A namespace that the caller may not use; a selector that can't be read.
     pub fn watch(&self, caller: &Caller, selection: &Selection) -> Result<Subscription, ApiError> {
         let fits = self.filter(caller, Action::WatchClusters, selection)?;
         self.known()?;

@@ -12,6 +12,7 @@ mod manifests;
 mod pages;
 mod routes;
 mod samples;
+mod selectors;
 mod shutdown;
 mod story;
 mod streams;
