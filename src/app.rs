@@ -19,12 +19,14 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tower::ServiceExt as _;
 
-use crate::access::{Access, Files, Reloaded};
+use crate::access::{Access, Files, Reloaded, Which};
 use crate::audit::Audit;
 use crate::cache::Cache;
+use crate::clock;
 use crate::config::{AuditOutput, BackendChoice, Config};
 use crate::http::{App, Peer, Slot, router};
 use crate::manager::{Backend, Scope, kubernetes, memory};
+use crate::metrics::{Metrics, Reload};
 use crate::operations::{Service, Settings};
 use crate::ray::lens::Defaults;
 
@@ -76,17 +78,24 @@ pub async fn build(config: Config) -> Result<Built, String> {
     let every = Duration::from_secs(config.reload_seconds);
     let mut built = assemble(config, &backend, access, audit);
     if let Some(files) = files {
-        built.tasks.spawn(files.follow(every, reloaded));
+        let metrics = Arc::clone(&built.app.metrics);
+        for which in [Which::Tokens, Which::Policy] {
+            metrics.reloaded(which, Reload::Loaded, clock::now());
+        }
+        built.tasks.spawn(files.follow(every, move |news| reloaded(&metrics, &news)));
     }
     Ok(built)
 }
 
 /// Tells that one of the files of access has changed.
-fn reloaded(Reloaded { which, result }: Reloaded) {
+fn reloaded(metrics: &Metrics, Reloaded { which, result }: &Reloaded) {
+    let file = which.name();
     match result {
-        Ok(()) => tracing::info!(file = ?which, "the rules of access have changed"),
-        Err(why) => tracing::error!(file = ?which, why, "the rules of access stay as they were: the file is not right"),
+        Ok(()) => tracing::info!(file, "the rules of access have changed"),
+        Err(why) => tracing::error!(file, why, "the rules of access stay as they were: the file is not right"),
     }
+    let outcome = if result.is_ok() { Reload::Loaded } else { Reload::Refused };
+    metrics.reloaded(*which, outcome, clock::now());
 }
 
 /// Builds the service over a backend, under these rules of access, and starts what feeds it.

@@ -1,7 +1,6 @@
 //! The audit: one JSON object a line for each request that changed something, tried to, or was refused something.
 
 use std::io::Write;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Mutex, PoisonError};
 use std::thread::{Builder, JoinHandle};
@@ -79,11 +78,14 @@ pub struct Line {
     pub changed: Vec<String>,
 }
 
+/// A line that couldn't be written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Lost;
+
 /// Where lines go. A thread writes them, so that a slow reader delays no answer.
 pub struct Audit {
     lines: Mutex<Option<SyncSender<Vec<u8>>>>,
     writer: Mutex<Option<JoinHandle<()>>>,
-    lost: AtomicU64,
 }
 
 impl Audit {
@@ -94,30 +96,27 @@ impl Audit {
     pub fn to(out: impl Write + Send + 'static) -> std::io::Result<Self> {
         let (lines, waiting) = sync_channel(WAITING);
         let writer = Builder::new().name("audit".into()).spawn(move || write(out, &waiting))?;
-        Ok(Self { lines: Mutex::new(Some(lines)), writer: Mutex::new(Some(writer)), lost: AtomicU64::new(0) })
+        Ok(Self { lines: Mutex::new(Some(lines)), writer: Mutex::new(Some(writer)) })
     }
 
     /// Writes nothing.
     #[must_use]
     pub fn off() -> Self {
-        Self { lines: Mutex::new(None), writer: Mutex::new(None), lost: AtomicU64::new(0) }
+        Self { lines: Mutex::new(None), writer: Mutex::new(None) }
     }
 
-    /// Writes a line. One that finds too many waiting is lost, which is logged and counted.
-    pub fn record(&self, line: &Line) {
+    /// Writes a line. One that finds too many waiting is lost, which is logged.
+    ///
+    /// # Errors
+    /// It is lost.
+    pub fn record(&self, line: &Line) -> Result<(), Lost> {
         let lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
-        let (Some(lines), Ok(mut text)) = (lines.as_ref(), serde_json::to_vec(line)) else { return };
+        let (Some(lines), Ok(mut text)) = (lines.as_ref(), serde_json::to_vec(line)) else { return Ok(()) };
         text.push(b'\n');
-        if lines.try_send(text).is_err() {
-            self.lost.fetch_add(1, Ordering::Relaxed);
+        lines.try_send(text).map_err(|_| {
             tracing::error!(request_id = line.request_id, "a line of the audit is lost: nobody takes them");
-        }
-    }
-
-    /// How many lines were lost.
-    #[must_use]
-    pub fn lost(&self) -> u64 {
-        self.lost.load(Ordering::Relaxed)
+            Lost
+        })
     }
 
     /// Writes what waits, and nothing more. Blocks for as long as nobody takes what is written.

@@ -115,7 +115,13 @@ pub struct Config {
 
     /// Who is who: a file of tokens' hashes, as `raygate token new` writes them. With it nobody is served who doesn't say
     /// who they are.
-    #[arg(long, env = "RAYGATE_TOKEN_FILE", requires = "policy_file", conflicts_with = "insecure_allow_anonymous", value_name = "FILE")]
+    #[arg(
+        long,
+        env = "RAYGATE_TOKEN_FILE",
+        requires = "policy_file",
+        conflicts_with = "insecure_allow_anonymous",
+        value_name = "FILE"
+    )]
     pub token_file: Option<PathBuf>,
 
     /// Who may do what where: docs/security.md.
@@ -349,7 +355,7 @@ mod tests {
 
     fn limits(flags: &[&str]) -> [u32; 6] {
         let flags = [&["raygate"], flags].concat();
-        let limits = Command::try_parse_from(flags).unwrap().into_config().limits();
+        let limits = Command::try_parse_from(flags).unwrap().serve.limits();
         let LimitSettings {
             requests_per_second,
             burst,

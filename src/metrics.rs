@@ -11,31 +11,13 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
 
-use crate::access::Action;
+use crate::access::{Action, Which};
 
 /// The media type of [`Metrics::text`].
 pub const MEDIA_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// Labels and their values; each value is one of an enum's names.
 type Labels<const COUNT: usize> = [(&'static str, &'static str); COUNT];
-
-/// A file that is read again when it changes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum File {
-    /// Who may do what.
-    Policy,
-    /// Who is who.
-    Tokens,
-}
-
-impl File {
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Policy => "policy",
-            Self::Tokens => "tokens",
-        }
-    }
-}
 
 /// What came of reading a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -123,7 +105,7 @@ impl Default for Metrics {
         registry.register("streams_open", "Streams that are open", streams_open.clone());
         let metrics = Self { registry, reloads, loaded, decisions, audit_lines_lost, streams_open };
         // Prometheus sees no increase where there was no zero before.
-        for file in [File::Policy, File::Tokens] {
+        for file in [Which::Policy, Which::Tokens] {
             for outcome in [Reload::Loaded, Reload::Refused] {
                 drop(metrics.reloads.get_or_create(&reload(file, outcome)));
             }
@@ -132,13 +114,13 @@ impl Default for Metrics {
     }
 }
 
-fn reload(file: File, outcome: Reload) -> Labels<2> {
+fn reload(file: Which, outcome: Reload) -> Labels<2> {
     [("file", file.name()), ("result", outcome.name())]
 }
 
 impl Metrics {
     /// A file was read at this time.
-    pub fn reloaded(&self, file: File, outcome: Reload, at: Timestamp) {
+    pub fn reloaded(&self, file: Which, outcome: Reload, at: Timestamp) {
         self.reloads.get_or_create(&reload(file, outcome)).inc();
         match outcome {
             Reload::Loaded => {
@@ -208,11 +190,11 @@ mod tests {
     #[test]
     fn everything_is_counted_under_its_name() {
         let metrics = Metrics::default();
-        metrics.reloaded(File::Policy, Reload::Loaded, at(1_700_000_000));
-        metrics.reloaded(File::Tokens, Reload::Loaded, at(1_700_000_001));
+        metrics.reloaded(Which::Policy, Reload::Loaded, at(1_700_000_000));
+        metrics.reloaded(Which::Tokens, Reload::Loaded, at(1_700_000_001));
         // A file that is refused leaves the time of the one that holds.
-        metrics.reloaded(File::Policy, Reload::Refused, at(1_700_000_002));
-        metrics.reloaded(File::Policy, Reload::Refused, at(1_700_000_003));
+        metrics.reloaded(Which::Policy, Reload::Refused, at(1_700_000_002));
+        metrics.reloaded(Which::Policy, Reload::Refused, at(1_700_000_003));
         for decision in [
             Decision::Allowed,
             Decision::Unauthenticated,

@@ -24,6 +24,17 @@ pub enum Which {
     Policy,
 }
 
+impl Which {
+    /// Its name, for logs and metrics.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Tokens => "tokens",
+            Self::Policy => "policy",
+        }
+    }
+}
+
 /// A file has changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reloaded {

@@ -75,11 +75,9 @@ impl Action {
         match self {
             Self::Probe | Self::ReadDocs => Need::Nothing,
             Self::ReadSelf => Need::Identity,
-            Self::ListClusters
-            | Self::WatchClusters
-            | Self::ReadCluster
-            | Self::ReadManifest
-            | Self::WatchCluster => Need::Role(Role::Viewer),
+            Self::ListClusters | Self::WatchClusters | Self::ReadCluster | Self::ReadManifest | Self::WatchCluster => {
+                Need::Role(Role::Viewer)
+            }
             Self::CreateCluster => Need::Role(Role::User),
             Self::WriteCluster | Self::DeleteCluster => Need::Ownership(Role::User),
             Self::SetOwner => Need::Role(Role::Operator),

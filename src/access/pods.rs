@@ -3,12 +3,21 @@ use serde::Deserialize;
 use serde_json::Value;
 /// What the pods of a cluster may contain.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
-pub struct PodRules { #[serde(skip)] all: bool }
+pub struct PodRules {
+    #[serde(skip)]
+    all: bool,
+}
 impl PodRules {
     /// closed
-    #[must_use] pub fn restricted() -> Self { Self::default() }
+    #[must_use]
+    pub fn restricted() -> Self {
+        Self::default()
+    }
     /// open
-    #[must_use] pub fn unrestricted() -> Self { Self { all: true } }
+    #[must_use]
+    pub fn unrestricted() -> Self {
+        Self { all: true }
+    }
 }
 /// One thing that isn't allowed.
 #[derive(Debug, Clone, PartialEq)]
@@ -24,4 +33,6 @@ pub struct Violation {
 }
 /// violations
 #[must_use]
-pub fn violations(_rules: &PodRules, _user: &str, _held: Option<&Value>, _wanted: &Value) -> Vec<Violation> { Vec::new() }
+pub fn violations(_rules: &PodRules, _user: &str, _held: Option<&Value>, _wanted: &Value) -> Vec<Violation> {
+    Vec::new()
+}

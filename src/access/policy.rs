@@ -122,10 +122,8 @@ impl Policy {
         if version != 1 {
             return Err(format!("version: {version} isn't known here; this is version 1"));
         }
-        let built_in = [
-            ("restricted", Arc::new(PodRules::restricted())),
-            ("unrestricted", Arc::new(PodRules::unrestricted())),
-        ];
+        let built_in =
+            [("restricted", Arc::new(PodRules::restricted())), ("unrestricted", Arc::new(PodRules::unrestricted()))];
         let mut sets: BTreeMap<_, _> = built_in.map(|(name, rules)| (name.to_owned(), rules)).into();
         for (name, rules) in pod_rules {
             if sets.insert(name.clone(), Arc::new(rules)).is_some() {
@@ -224,7 +222,10 @@ fn read_file<T: for<'de> Deserialize<'de>>(bytes: &[u8]) -> Result<T, String> {
 /// A file of YAML in which no key is there twice.
 pub(super) fn read_yaml(bytes: &[u8]) -> Result<Value, String> {
     let faults = |faults: crate::ray::fault::Faults| {
-        faults.0.first().map_or_else(String::new, |fault| format!("{} {}", fault.pointer, fault.message).trim().to_owned())
+        faults
+            .0
+            .first()
+            .map_or_else(String::new, |fault| format!("{} {}", fault.pointer, fault.message).trim().to_owned())
     };
     let read = yaml::read(bytes).map_err(faults)?;
     if read.twice.0.is_empty() {

@@ -10,7 +10,7 @@ use super::App;
 use super::error::name_of;
 use super::middleware::is_safe;
 use crate::access::{Action, Caller, Identity};
-use crate::audit::{Line, Outcome};
+use crate::audit::{Line, Lost, Outcome};
 use crate::clock;
 use crate::operations::{ApiError, ErrorCode};
 use crate::ray::name::{ClusterKey, ClusterRef};
@@ -82,13 +82,7 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    pub(super) fn new(
-        app: Arc<App>,
-        method: Method,
-        path: &str,
-        request_id: &str,
-        peer: Option<IpAddr>,
-    ) -> Self {
+    pub(super) fn new(app: Arc<App>, method: Method, path: &str, request_id: &str, peer: Option<IpAddr>) -> Self {
         let cut = path.char_indices().map(|(at, _)| at).find(|at| *at >= LONGEST_PATH);
         let path = path.get(..cut.unwrap_or(path.len())).unwrap_or_default().to_owned();
         Self { app, trail: Trail::default(), method, path, request_id: request_id.to_owned(), peer, told: false }
@@ -104,8 +98,8 @@ impl Watch {
         self.told = true;
         let error = response.extensions().get::<ApiError>();
         let done = response.extensions().get::<Done>();
-        let refused = error.is_some_and(|error| error.rule.is_some());
-        let quiet = error.is_some_and(|error| error.quiet);
+        let refused = error.is_some_and(|error| error.note.rule.is_some());
+        let quiet = error.is_some_and(|error| error.note.quiet);
         let changes = !is_safe(&self.method) && self.trail.0.action.get().is_some();
         if quiet || !(refused || changes && self.method != Method::CONNECT) {
             return;
@@ -120,16 +114,23 @@ impl Watch {
         let mut line = self.line(result);
         line.status = Some(response.status().as_u16());
         line.code = error.map(|error| name_of(error.code));
-        line.rule = error.and_then(|error| error.rule);
-        if let Some(about) = error.and_then(|error| error.about.as_ref()) {
-            line.cluster = Some(about.to_string());
+        if let Some(note) = error.map(|error| &error.note) {
+            line.rule = note.rule;
+            line.cluster = note.cluster.as_ref().map(ToString::to_string).or(line.cluster);
+            line.uid.clone_from(&note.uid);
         }
         if let Some(done) = done {
             line.uid = Some(done.uid.clone());
             line.changed = done.changed.clone().unwrap_or_default();
             line.cluster = done.cluster.as_ref().map(ToString::to_string).or(line.cluster);
         }
-        self.app.audit.record(&line);
+        self.record(&line);
+    }
+
+    fn record(&self, line: &Line) {
+        if let Err(Lost) = self.app.audit.record(line) {
+            self.app.metrics.audit_lines_lost(1);
+        }
     }
 
     fn line(&self, result: Outcome) -> Line {
@@ -160,7 +161,7 @@ impl Watch {
 impl Drop for Watch {
     fn drop(&mut self) {
         if !self.told && !is_safe(&self.method) && self.trail.0.who.get().is_some() {
-            self.app.audit.record(&self.line(Outcome::Unknown));
+            self.record(&self.line(Outcome::Unknown));
         }
     }
 }

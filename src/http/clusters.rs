@@ -56,6 +56,7 @@ pub(super) struct OwnerChange {
 #[utoipa::path(get, path = "/clusters", operation_id = "list_clusters", tag = "clusters",
     params(
         ("namespace" = Option<String>, Query, description = "A namespace; `*` for all that you may see; left out it is your default namespace."),
+        ("labelSelector" = Option<String>, Query, description = "Labels that the clusters must carry, in Kubernetes' syntax: `team=blue`, `tier in (a,b)`, `!draft`; at most 4096 bytes."),
         ("owner" = Option<String>, Query, description = "Only the clusters of this owner; `me` is whoever asks."),
         ("limit" = Option<u32>, Query, description = "Most items of the page, 1 to 1000; left out it is 100."),
         ("pageToken" = Option<String>, Query, description = "`nextPageToken` of the page before."),
@@ -69,7 +70,7 @@ pub(super) async fn list_clusters(
     caller: Caller,
     parts: Parts,
 ) -> Result<Response, ApiError> {
-    let query = Query::read(&parts, &["namespace", "owner", "limit", "pageToken"])?;
+    let query = Query::read(&parts, &["namespace", "labelSelector", "owner", "limit", "pageToken"])?;
     must_accept(&parts, JSON)?;
     let query = ListQuery {
         selection: query.selection(),

@@ -146,7 +146,7 @@ pub(super) fn render(mut response: Response, instance: &str, request_id: &str) -
     }
     if error.code == ErrorCode::Unauthenticated {
         // RFC 6750, section 3; without a credential no error is named.
-        let challenge = if error.rule == Some(NO_CREDENTIAL) { CHALLENGE } else { CHALLENGE_INVALID };
+        let challenge = if error.note.rule == Some(NO_CREDENTIAL) { CHALLENGE } else { CHALLENGE_INVALID };
         headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static(challenge));
     }
     if let Some(location) = error.location.and_then(|location| location.try_into().ok()) {

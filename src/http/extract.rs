@@ -108,8 +108,8 @@ impl Query {
 
     /// Which clusters are meant.
     pub(super) fn selection(&self) -> Selection {
-        let text = |name| self.get(name).map(str::to_owned);
-        Selection { namespace: text("namespace"), owner: text("owner") }
+        let get = |name: &str| self.get(name).map(str::to_owned);
+        Selection { namespace: get("namespace"), label_selector: get("labelSelector"), owner: get("owner") }
     }
 }
 

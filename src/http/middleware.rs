@@ -1,5 +1,6 @@
 //! What every request passes through, from the outside in.
 
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,10 +14,12 @@ use http::{HeaderName, HeaderValue, Method, StatusCode, Uri};
 
 use super::audit::{Peer, Trail, Watch};
 use super::credential::{self, Token};
-use super::error::{NO_CREDENTIAL, render};
+use super::error::{NO_CREDENTIAL, render, status};
 use super::{App, action_of, methods_of};
+use crate::access::limits::Permit;
 use crate::access::{Access, Action, Caller, Need, Rejected, Target};
 use crate::clock;
+use crate::metrics::Decision;
 use crate::operations::{ApiError, ErrorCode};
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -134,31 +137,64 @@ pub(super) async fn gate(State(app): State<Arc<App>>, request: Request, next: Ne
     let Some(action) = action_of(request.method(), &path) else {
         return no_action(&path);
     };
-    match admit(&app, action, request).await {
+    let response = match admit(&app, action, request).await {
         Ok((request, permit)) => {
             let _permit = permit;
             next.run(request).await
         }
         Err(error) => error.into_response(),
+    };
+    app.metrics.decided(decision(&response), action);
+    response
+}
+
+/// What an answer says of who may do what.
+fn decision(response: &Response) -> Decision {
+    let refused = response.extensions().get::<ApiError>().filter(|error| error.note.rule.is_some());
+    match refused.map(|error| status(error.code).0) {
+        None => Decision::Allowed,
+        Some(StatusCode::UNAUTHORIZED) => Decision::Unauthenticated,
+        Some(StatusCode::TOO_MANY_REQUESTS) => Decision::Limited,
+        Some(StatusCode::NOT_FOUND) => Decision::Hidden,
+        Some(_) => Decision::Forbidden,
     }
 }
 
-/// The request with its caller, if they may ask for this at all and haven't asked too much.
-async fn admit(app: &App, action: Action, mut request: Request) -> Result<(Request, Option<()>), ApiError> {
+/// The request with its caller, if they may ask for this at all and haven't asked too much; and the place that it takes.
+async fn admit(app: &App, action: Action, mut request: Request) -> Result<(Request, Option<Permit>), ApiError> {
     let trail = request.extensions().get::<Trail>().cloned().unwrap_or_default();
     trail.asks(action);
     let credential = credential::take(request.headers_mut());
+    let access = &app.service.access;
+    let peer = request.extensions().get::<Peer>().map_or(IpAddr::V4(Ipv4Addr::LOCALHOST), |peer| peer.0);
     if action.needs() == Need::Nothing {
+        // Probes are cheap, and must never be refused.
+        if action != Action::Probe && !access.is_open() {
+            app.limits.unauthenticated(peer)?;
+        }
         return Ok((request, None));
     }
-    let access = &app.service.access;
-    let caller = if access.is_open() { access.anonymous() } else { identify(access, credential).await? };
-    let reference = request.extract_parts::<RawPathParams>().await.ok();
-    let reference = reference.iter().flatten().find(|(name, _)| *name == "ref").map(|(_, value)| value);
-    trail.is_by(&caller, reference);
+    if access.is_open() {
+        let caller = access.anonymous();
+        trail.is_by(&caller, reference(&mut request).await.as_deref());
+        request.extensions_mut().insert(caller);
+        return Ok((request, None));
+    }
+    let caller = match identify(access, credential).await {
+        Ok(caller) => caller,
+        Err(error) => return Err(app.limits.unauthenticated(peer).map_or_else(ApiError::from, |()| error)),
+    };
+    trail.is_by(&caller, reference(&mut request).await.as_deref());
+    let permit = app.limits.request(caller.user())?;
     access.authorize(&caller, action, Target::Service)?;
     request.extensions_mut().insert(caller);
-    Ok((request, None))
+    Ok((request, Some(permit)))
+}
+
+/// The reference to a cluster in the path.
+async fn reference(request: &mut Request) -> Option<String> {
+    let parameters = request.extract_parts::<RawPathParams>().await.ok()?;
+    parameters.iter().find(|(name, _)| *name == "ref").map(|(_, value)| value.to_owned())
 }
 
 /// Whose the credential is.
@@ -170,7 +206,8 @@ async fn identify(access: &Access, credential: Result<Option<Token>, ApiError>) 
         Ok(Some(caller)) => Ok(caller),
         Ok(None) => Err(unauthenticated("This token isn't valid.", "credential")),
         Err(Rejected::Expired(id)) => {
-            Err(unauthenticated("This token has expired.", "credentialExpired").cause(&format!("token {id} has expired")))
+            Err(unauthenticated("This token has expired.", "credentialExpired")
+                .cause(&format!("token {id} has expired")))
         }
     }
 }

@@ -18,6 +18,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::access::Action;
+use crate::access::limits::Limits;
 use crate::audit::Audit;
 use crate::config::Config;
 use crate::metrics::Metrics;
@@ -57,6 +58,8 @@ pub struct App {
     pub tracker: TaskTracker,
     /// Where it is told who changed what, and who was refused what.
     pub audit: Audit,
+    /// What callers have used up.
+    pub limits: Limits,
     openapi: Bytes,
     swagger: Arc<utoipa_swagger_ui::Config<'static>>,
 }
@@ -66,6 +69,7 @@ impl App {
     #[must_use]
     pub fn new(service: Service, config: Config, audit: Audit) -> Self {
         let openapi = openapi().to_json().map(Bytes::from).unwrap_or_default();
+        let limits = Limits::new(config.limits());
         Self {
             service,
             config,
@@ -73,6 +77,7 @@ impl App {
             draining: CancellationToken::new(),
             tracker: TaskTracker::new(),
             audit,
+            limits,
             openapi,
             // Relative to the page, so that a proxy may serve it under any path.
             swagger: Arc::new(utoipa_swagger_ui::Config::from("../openapi.json").use_base_layout()),

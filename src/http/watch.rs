@@ -18,7 +18,9 @@ use super::error::{Problems, name_of};
 use super::extract::{NoQuery, Query, Reference, must_accept};
 use super::{App, Slot};
 use crate::access::Caller;
+use crate::access::limits::Permit;
 use crate::clock;
+use crate::metrics::OpenStream;
 use crate::operations::{ApiError, ErrorCode, Next, Watcher};
 use crate::stream::Event;
 
@@ -35,7 +37,10 @@ const MAX_MESSAGE: usize = 4096;
 /// One `ADDED` per cluster, then `SYNCED`, then changes as they happen, and heartbeats. A WebSocket where the request
 /// asks for the upgrade, else one JSON object a line (`curl -N`).
 #[utoipa::path(get, path = "/watch", operation_id = "watch_clusters", tag = "watch",
-    params(("namespace" = Option<String>, Query, description = "A namespace; `*` for all that you may see; left out it is your default namespace.")),
+    params(
+        ("namespace" = Option<String>, Query, description = "A namespace; `*` for all that you may see; left out it is your default namespace."),
+        ("labelSelector" = Option<String>, Query, description = "Labels that the clusters must carry, in Kubernetes' syntax: `team=blue`, `tier in (a,b)`, `!draft`; at most 4096 bytes. A cluster that stops matching is `DELETED` for this watcher, one that begins to is `ADDED`."),
+    ),
     responses(
         (status = 101, description = "A WebSocket: one event per text message."),
         (status = 200, description = "One event per line.", body = Event, content_type = "application/x-ndjson"),
@@ -46,9 +51,10 @@ pub(super) async fn watch_clusters(
     caller: Caller,
     mut parts: Parts,
 ) -> Result<Response, ApiError> {
-    let query = Query::read(&parts, &["namespace"])?;
+    let query = Query::read(&parts, &["namespace", "labelSelector"])?;
     let transport = Transport::choose(&mut parts, &app).await?;
-    Ok(transport.serve(app.service.watch(&caller, &query.selection())?, &app))
+    let place = Place::take(&app, &caller)?;
+    Ok(transport.serve(app.service.watch(&caller, &query.selection())?, &app, place))
 }
 
 /// Follow the changes of one cluster.
@@ -69,7 +75,22 @@ pub(super) async fn watch_cluster(
     mut parts: Parts,
 ) -> Result<Response, ApiError> {
     let transport = Transport::choose(&mut parts, &app).await?;
-    Ok(transport.serve(app.service.watch_one(&caller, &reference)?, &app))
+    let place = Place::take(&app, &caller)?;
+    Ok(transport.serve(app.service.watch_one(&caller, &reference)?, &app, place))
+}
+
+/// A stream's place among those that its caller may have open, and among those that are counted.
+struct Place {
+    _permit: Option<Permit>,
+    _open: OpenStream,
+}
+
+impl Place {
+    fn take(app: &App, caller: &Caller) -> Result<Self, ApiError> {
+        let limited = !app.service.access.is_open();
+        let permit = limited.then(|| app.limits.stream(caller.user())).transpose()?;
+        Ok(Self { _permit: permit, _open: app.metrics.stream_opened() })
+    }
 }
 
 enum Transport {
@@ -97,11 +118,11 @@ impl Transport {
         Ok(Self::WebSocket(Box::new(upgrade), parts.extensions.get::<Slot>().cloned()))
     }
 
-    fn serve(self, watcher: Watcher, app: &Arc<App>) -> Response {
+    fn serve(self, watcher: Watcher, app: &Arc<App>, place: Place) -> Response {
         let app = Arc::clone(app);
         let alive = app.tracker.token();
         match self {
-            Self::Lines => lines(watcher, app, alive),
+            Self::Lines => lines(watcher, app, (alive, place)),
             // Buffers of axum's default size cost 135 KB a connection, these 4 KB.
             Self::WebSocket(upgrade, slot) => upgrade
                 .protocols([SUBPROTOCOL])
@@ -110,7 +131,7 @@ impl Transport {
                 .max_message_size(MAX_MESSAGE)
                 .max_frame_size(MAX_MESSAGE)
                 .on_upgrade(move |socket| async move {
-                    let _alive = (alive, slot);
+                    let _alive = (alive, slot, place);
                     let peer_timeout = Duration::from_secs(app.config.peer_timeout_seconds);
                     serve_socket(socket, watcher, &app, peer_timeout).await;
                 }),
@@ -202,7 +223,7 @@ fn text(frame: Bytes) -> Message {
     }
 }
 
-fn lines(watcher: Watcher, app: Arc<App>, alive: TaskTrackerToken) -> Response {
+fn lines(watcher: Watcher, app: Arc<App>, alive: (TaskTrackerToken, Place)) -> Response {
     // Without a watcher it has said its last.
     let lines = stream::unfold((Some(watcher), app, alive), |(watcher, app, alive)| async move {
         let mut watcher = watcher?;

@@ -1,9 +1,13 @@
 //! `/whoami`.
 
+use std::sync::Arc;
+
 use axum::Json;
+use axum::extract::State;
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use super::App;
 use super::error::Problems;
 use super::extract::NoQuery;
 use crate::access::{Caller, Role};
@@ -29,6 +33,23 @@ pub(super) struct WhoAmI {
     default_namespace: String,
     /// Where they may do what.
     namespaces: Vec<Reach>,
+    /// What one process does for them; absent where nobody is limited.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    limits: Option<CallerLimits>,
+}
+
+/// What one process does for one caller.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct CallerLimits {
+    /// Requests a second, in the long run.
+    requests_per_second: u32,
+    /// Requests at one stroke after a pause.
+    burst: u32,
+    /// Requests that are under way at once.
+    concurrent_requests: u32,
+    /// Streams that are open at once.
+    streams: u32,
 }
 
 /// What somebody may do in some namespaces.
@@ -44,9 +65,16 @@ pub(super) struct Reach {
 /// Who is asking.
 #[utoipa::path(get, path = "/whoami", operation_id = "get_whoami", tag = "service",
     responses((status = 200, description = "Who, and what they may do.", body = WhoAmI), Problems))]
-pub(super) async fn get_whoami(caller: Caller, _: NoQuery) -> Json<WhoAmI> {
+pub(super) async fn get_whoami(State(app): State<Arc<App>>, caller: Caller, _: NoQuery) -> Json<WhoAmI> {
     let namespaces = caller.grants.iter().flat_map(|grant| {
         grant.namespaces.iter().map(|pattern| Reach { namespace: pattern.to_string(), role: grant.role })
+    });
+    let settings = app.limits.settings();
+    let limits = (!app.service.access.is_open()).then(|| CallerLimits {
+        requests_per_second: settings.requests_per_second.get(),
+        burst: settings.burst.get(),
+        concurrent_requests: settings.concurrent_requests.get(),
+        streams: settings.streams.get(),
     });
     let identity = &caller.identity;
     Json(WhoAmI {
@@ -57,5 +85,6 @@ pub(super) async fn get_whoami(caller: Caller, _: NoQuery) -> Json<WhoAmI> {
         expire_time: identity.expires.map(|expires| expires.to_string()),
         default_namespace: caller.default_namespace.clone(),
         namespaces: namespaces.collect(),
+        limits,
     })
 }

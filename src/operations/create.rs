@@ -4,7 +4,7 @@ use serde::Deserialize as _;
 use serde_json::Value;
 
 use super::error::from_manager;
-use super::{ApiError, Service, Written, shown};
+use super::{ApiError, Service, Written, pods, shown};
 use crate::access::{Action, Caller, Target};
 use crate::manager::ManagerError;
 use crate::ray::body::{Body, Format};
@@ -47,14 +47,14 @@ impl Service {
         let namespace = metadata["namespace"].as_str().unwrap_or(&caller.default_namespace).to_owned();
         let key = ClusterKey::new(namespace.clone(), metadata["name"].as_str().unwrap_or_default());
         let allowed = self.access.authorize(caller, Action::CreateCluster, Target::Namespace(&namespace));
-        allowed.map_err(|denied| ApiError::from(denied).about(&key))?;
+        allowed.map_err(|denied| ApiError::from(denied).about(&key, None))?;
         metadata["namespace"] = namespace.into();
         // Where nobody says who they are, nobody owns anything.
         if !self.access.is_open() {
             json::merge(metadata, &owner::patch(Some(caller.user())));
         }
         let place = |pointer: &str| wanted.place(pointer);
-        self.check_pods(caller, &key, None, &wanted.object, place)?;
+        pods::check(caller, &key, None, &wanted.object, place)?;
         self.fresh()?;
 
         let cluster = RayCluster::deserialize(&wanted.object)
@@ -69,7 +69,7 @@ impl Service {
                 if wanted.is_manifest { field_pointer(field) } else { document_pointer(field, &wanted.object) }
             })),
         }
-        .map_err(|error| error.about(&key))
+        .map_err(|error| error.about(&key, None))
     }
 
     /// The name is taken: by what, as far as the caller may know.
@@ -96,7 +96,6 @@ impl Service {
         let warnings = version::mismatches(&document);
         Ok(Wanted { object: build(&document), is_manifest: false, warnings })
     }
-
 }
 
 impl Wanted {

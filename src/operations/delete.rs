@@ -21,12 +21,7 @@ impl Service {
     ///
     /// # Errors
     /// No such cluster; a guard that doesn't hold; one that is protected; whatever Kubernetes refuses it for.
-    pub async fn delete(
-        &self,
-        caller: &Caller,
-        reference: &str,
-        guard: &Guard,
-    ) -> Result<Deleted, ApiError> {
+    pub async fn delete(&self, caller: &Caller, reference: &str, guard: &Guard) -> Result<Deleted, ApiError> {
         let key = self.resolve(caller, Action::DeleteCluster, reference)?;
         self.fresh()?;
         loop {
@@ -46,7 +41,7 @@ impl Service {
             if caller.sight(&key, owner).is_none() {
                 guard.check(None)?;
             }
-            self.may(caller, Action::DeleteCluster, &key, owner)?;
+            self.may(caller, Action::DeleteCluster, &key, (observed.uid(), owner))?;
             guard.check(Some(&observed.raw))?;
             let deleting = |observed| Ok(Deleted::Started(shown(caller, self.cache.wrote(observed))));
             if observed.metadata.deletion_timestamp.is_some() {

@@ -104,11 +104,20 @@ pub struct ApiError {
     pub location: Option<String>,
     /// For the log only.
     pub cause: Option<String>,
-    /// For the audit only: the rule of access that refuses it.
+    /// For the audit only.
+    pub note: Box<Note>,
+}
+
+/// What the audit is told of an error beside what its caller is.
+#[derive(Debug, Clone, Default)]
+pub struct Note {
+    /// The rule of access that refuses the request.
     pub rule: Option<&'static str>,
-    /// For the audit only: the cluster that it is about, where the path doesn't say.
-    pub about: Option<ClusterKey>,
-    /// Not for the audit: one of a flood, whose first it has been told of.
+    /// The cluster that it is about.
+    pub cluster: Option<ClusterKey>,
+    /// The uid of that cluster.
+    pub uid: Option<String>,
+    /// One of a flood, whose first the audit has been told of.
     pub quiet: bool,
 }
 
@@ -126,23 +135,22 @@ impl ApiError {
             retry_after_seconds: None,
             location: None,
             cause: None,
-            rule: None,
-            about: None,
-            quiet: false,
+            note: Box::default(),
         }
     }
 
     /// Refused by this rule of access; only the audit is told.
     #[must_use]
     pub fn rule(mut self, rule: &'static str) -> Self {
-        self.rule = Some(rule);
+        self.note.rule = Some(rule);
         self
     }
 
     /// About this cluster; only the audit is told.
     #[must_use]
-    pub fn about(mut self, key: &ClusterKey) -> Self {
-        self.about = Some(key.clone());
+    pub fn about(mut self, key: &ClusterKey, uid: Option<&str>) -> Self {
+        self.note.cluster = Some(key.clone());
+        self.note.uid = uid.map(str::to_owned);
         self
     }
 
@@ -248,7 +256,8 @@ impl From<Denied> for ApiError {
                     .hint("GET /whoami lists the namespaces that you may use.")
             }
             Denied::Role { needed, ref namespace } => {
-                let place = namespace.as_ref().map_or_else(|| "any namespace".into(), |name| format!("the namespace {name}"));
+                let place =
+                    namespace.as_ref().map_or_else(|| "any namespace".into(), |name| format!("the namespace {name}"));
                 Self::new(ErrorCode::Forbidden, format!("This takes the role {} in {place}.", needed.name()))
                     .hint("GET /whoami lists your roles.")
             }
@@ -273,7 +282,9 @@ impl From<Limited> for ApiError {
             }
         };
         let retry_after_seconds = Some(limited.retry_after_seconds);
-        Self { retry_after_seconds, ..Self::new(ErrorCode::TooManyRequests, detail) }
+        let error = Self::new(ErrorCode::TooManyRequests, detail).rule(limited.rule.name());
+        let note = Note { quiet: !limited.newly, ..*error.note };
+        Self { retry_after_seconds, note: Box::new(note), ..error }
     }
 }
 

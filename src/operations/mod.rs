@@ -17,6 +17,7 @@ mod create;
 mod delete;
 mod error;
 mod owner;
+mod pods;
 mod read;
 mod ready;
 #[cfg(test)]
@@ -25,7 +26,7 @@ mod watch;
 mod write;
 
 pub use delete::Deleted;
-pub use error::{ApiError, ErrorCode};
+pub use error::{ApiError, ErrorCode, Note};
 pub use read::{ListQuery, Page, Selection};
 pub use ready::{Check, Readiness};
 pub use watch::{Next, Watcher};
@@ -98,16 +99,24 @@ impl Service {
     fn held(&self, caller: &Caller, action: Action, key: &ClusterKey) -> Result<Shown, ApiError> {
         self.known()?;
         let entry = self.cache.get(key).ok_or_else(|| ApiError::no_cluster(&key.to_string()))?;
-        self.may(caller, action, key, entry.owner.as_deref())?;
+        self.may(caller, action, key, (&entry.uid, entry.owner.as_deref()))?;
         Ok(shown(caller, entry))
     }
 
-    /// Whether the caller may do this to a cluster of this owner. One that they may not see isn't there.
-    fn may(&self, caller: &Caller, action: Action, key: &ClusterKey, owner: Option<&str>) -> Result<(), ApiError> {
-        self.access.authorize(caller, action, Target::Cluster(key, owner)).map_err(|denied| match denied {
-            Denied::Hidden => ApiError::no_cluster(&key.to_string()).rule(denied.rule()),
-            denied => denied.into(),
-        })
+    /// Whether the caller may do this to the cluster of this uid and owner. One that they may not see isn't there.
+    fn may(
+        &self,
+        caller: &Caller,
+        action: Action,
+        key: &ClusterKey,
+        (uid, owner): (&str, Option<&str>),
+    ) -> Result<(), ApiError> {
+        let denied = match self.access.authorize(caller, action, Target::Cluster(key, owner)) {
+            Ok(()) => return Ok(()),
+            Err(Denied::Hidden) => ApiError::no_cluster(&key.to_string()).rule(Denied::Hidden.rule()),
+            Err(denied) => denied.into(),
+        };
+        Err(denied.about(key, Some(uid)))
     }
 
     /// Nothing can be said before everything has been read once.

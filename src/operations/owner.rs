@@ -28,7 +28,7 @@ impl Service {
         loop {
             let failed = |error| from_manager(error, &key);
             let held = self.backend.clusters.get(&key.namespace, &key.name).await.map_err(failed)?;
-            self.may(caller, Action::SetOwner, &key, owner(&held.raw))?;
+            self.may(caller, Action::SetOwner, &key, (held.uid(), owner(&held.raw)))?;
             if held.metadata.deletion_timestamp.is_some() {
                 return Err(ApiError::deleting(&key));
             }
@@ -65,7 +65,9 @@ fn read(body: &Body) -> Result<Option<String>, ApiError> {
                 faults.push(Fault::unknown(format!("/{name}"), FaultCode::UnknownMember, name, &["owner"]));
             }
             match members.get("owner") {
-                None => faults.push(Fault::new("/owner", FaultCode::Required, "`owner` is required; `null` is nobody.")),
+                None => {
+                    faults.push(Fault::new("/owner", FaultCode::Required, "`owner` is required; `null` is nobody."));
+                }
                 Some(Value::Null) => {}
                 Some(Value::String(name)) if is_name(name) => wanted = Some(name.clone()),
                 Some(Value::String(_)) => {

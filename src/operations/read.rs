@@ -8,6 +8,8 @@ use crate::access::{Action, Caller, Target};
 use crate::cache::{Entry, Shown};
 use crate::ray::fault::{Fault, FaultCode};
 use crate::ray::name::{ClusterKey, is_dns1123_label, is_dns1123_subdomain};
+use crate::ray::revision::digest;
+use crate::ray::selector::Selector;
 use crate::ray::yaml;
 use crate::stream::{Lens, Sees};
 
@@ -16,6 +18,8 @@ use crate::stream::{Lens, Sees};
 pub struct Selection {
     /// A namespace, or `*` for all that the caller may see; left out it is the caller's default namespace.
     pub namespace: Option<String>,
+    /// What the clusters' labels must satisfy, in Kubernetes' syntax; left out all are meant.
+    pub label_selector: Option<String>,
     /// Whose: a name, or `me`; left out it is everybody's.
     pub owner: Option<String>,
 }
@@ -43,7 +47,7 @@ impl Service {
     /// A page of the clusters that the caller selects and may see.
     ///
     /// # Errors
-    /// A namespace that the caller may not use; a page token that isn't one of this list.
+    /// A namespace that the caller may not use; a selector that can't be read; a page token that isn't one of this list.
     pub fn list(&self, caller: &Caller, query: &ListQuery) -> Result<Page, ApiError> {
         let lens = self.lens(caller, Action::ListClusters, &query.selection)?;
         let after = match &query.page_token {
@@ -91,12 +95,7 @@ impl Service {
     }
 
     /// What the caller selects and may see.
-    pub(super) fn lens(
-        &self,
-        caller: &Caller,
-        action: Action,
-        selection: &Selection,
-    ) -> Result<Lens, ApiError> {
+    pub(super) fn lens(&self, caller: &Caller, action: Action, selection: &Selection) -> Result<Lens, ApiError> {
         let namespace = match selection.namespace.as_deref() {
             Some("*") => None,
             Some(namespace) if !is_dns1123_label(namespace) => {
@@ -106,14 +105,20 @@ impl Service {
             Some(namespace) => Some(namespace.to_owned()),
             None => Some(caller.default_namespace.clone()),
         };
+        let labels = Selector::parse(selection.label_selector.as_deref().unwrap_or_default()).map_err(|fault| {
+            let message = format!("This is no label selector: {fault}.");
+            ApiError::faulty(Fault::new("?labelSelector", FaultCode::InvalidParameter, message).into())
+        })?;
         let target = namespace.as_deref().map_or(Target::Service, Target::Namespace);
         self.access.authorize(caller, action, target)?;
-        let owner = selection.owner.as_deref().map(|owner| if owner == "me" { caller.user() } else { owner }.to_owned());
+        let owner =
+            selection.owner.as_deref().map(|owner| if owner == "me" { caller.user() } else { owner }.to_owned());
         let caller = caller.clone();
         Ok(Box::new(move |entry: &Entry| {
             let Some(form) = caller.sight(&entry.key, entry.owner.as_deref()) else { return Sees::Nothing };
             let wanted = namespace.as_ref().is_none_or(|namespace| entry.key.namespace == *namespace)
-                && (owner.is_none() || entry.owner == owner);
+                && (owner.is_none() || entry.owner == owner)
+                && labels.matches(|key| entry.labels.get(key).map(String::as_str));
             if wanted { Sees::It(form) } else { Sees::Other(form) }
         }))
     }
@@ -121,18 +126,23 @@ impl Service {
 
 /// A page token is a keyset: "after this cluster, in this selection". It never expires and holds on every replica.
 fn page_token(key: &ClusterKey, selection: &Selection) -> String {
-    format!("1~{}~{key}", selection.namespace.as_deref().unwrap_or_default())
+    format!("1~{}~{key}", bound(selection))
 }
 
 fn page_key(token: &str, selection: &Selection) -> Option<ClusterKey> {
     let mut parts = token.splitn(3, '~');
-    let (version, bound, key) = (parts.next()?, parts.next()?, parts.next()?);
+    let (version, selected, key) = (parts.next()?, parts.next()?, parts.next()?);
     let (name, namespace) = key.rsplit_once('.')?;
-    let valid = version == "1"
-        && bound == selection.namespace.as_deref().unwrap_or_default()
-        && is_dns1123_subdomain(name)
-        && is_dns1123_label(namespace);
+    let valid =
+        version == "1" && selected == bound(selection) && is_dns1123_subdomain(name) && is_dns1123_label(namespace);
     valid.then(|| ClusterKey::new(namespace, name))
+}
+
+/// A selection as one short text, as it was asked for: another one's tokens aren't taken.
+fn bound(selection: &Selection) -> String {
+    let Selection { namespace, label_selector, owner } = selection;
+    let asked = [namespace, label_selector, owner].map(|asked| Value::from(asked.as_deref().unwrap_or_default()));
+    digest(Value::from(asked.to_vec()).to_string().as_bytes())
 }
 
 fn bad_page_token() -> ApiError {

@@ -41,7 +41,7 @@ impl Service {
     /// The clusters that the caller selects and may see, now and from now on.
     ///
     /// # Errors
-    /// A namespace that the caller may not use.
+    /// A namespace that the caller may not use; a selector that can't be read.
     pub fn watch(&self, caller: &Caller, selection: &Selection) -> Result<Watcher, ApiError> {
         // Before anything is judged: what changes meanwhile is judged again.
         let rules_changed = self.access.changed();
@@ -102,7 +102,7 @@ impl Service {
             Subject::Clusters(selection) => self.lens(&caller, Action::WatchClusters, selection)?,
             Subject::Cluster(key) => {
                 if let Some(entry) = self.cache.get(key) {
-                    self.may(&caller, Action::WatchCluster, key, entry.owner.as_deref())?;
+                    self.may(&caller, Action::WatchCluster, key, (&entry.uid, entry.owner.as_deref()))?;
                 }
                 sight(&caller)
             }

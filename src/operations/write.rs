@@ -6,18 +6,16 @@ use serde_json::{Value, json};
 
 use super::create::field_pointer;
 use super::error::from_manager;
-use super::{ApiError, ErrorCode, Service, Written, shown};
-use crate::access::pods::Violation;
+use super::{ApiError, ErrorCode, Service, Written, pods, shown};
 use crate::access::{Action, Caller};
 use crate::manager::{ManagerError, Observed};
 use crate::ray::body::{Body, Format};
 use crate::ray::cluster::RayCluster;
 use crate::ray::document::{Document, wrong_removals};
-use crate::ray::fault::{Fault, FaultCode, MOST, Warning, WarningCode};
+use crate::ray::fault::{Fault, FaultCode, Warning, WarningCode};
 use crate::ray::json;
 use crate::ray::lens::{Edit, Refusal, document_pointer, edit, manifest_pointer, pointer_in_document, view};
 use crate::ray::manifest::Manifest;
-use crate::ray::mask::hidden_values;
 use crate::ray::name::ClusterKey;
 use crate::ray::owner::owner;
 use crate::ray::revision::revision;
@@ -143,7 +141,7 @@ impl Service {
         if caller.sight(key, owner).is_none() {
             return guard.check(None).map(|()| None);
         }
-        self.may(caller, Action::WriteCluster, key, owner)?;
+        self.may(caller, Action::WriteCluster, key, (held.uid(), owner))?;
         if held.metadata.deletion_timestamp.is_some() {
             return Err(ApiError::deleting(key));
         }
@@ -171,8 +169,9 @@ impl Service {
         } else {
             (wanted_document(&held.raw, body, way)?, Vec::new())
         };
-        let place = |pointer: &str| if is_manifest { pointer.to_owned() } else { pointer_in_document(pointer, &object) };
-        self.check_pods(caller, key, Some(&held.raw), &object, place)?;
+        let place =
+            |pointer: &str| if is_manifest { pointer.to_owned() } else { pointer_in_document(pointer, &object) };
+        pods::check(caller, key, Some(&held.raw), &object, place)?;
         self.check_dropped(held, &object)?;
         let standing = standing.into_iter();
         warnings.extend(standing.map(|fault| Warning::new(fault.pointer, WarningCode::StandingFault, fault.message)));
@@ -205,40 +204,6 @@ impl Service {
                 Err(from_manager(error, key).placed(place))
             }
         }
-    }
-
-    /// Whether the caller may have what the pods of `wanted` contain, as far as it differs from what is held; and that
-    /// nothing in it was read masked. `place` tells where in the body something of the RayCluster stands.
-    pub(super) fn check_pods(
-        &self,
-        caller: &Caller,
-        key: &ClusterKey,
-        held: Option<&Value>,
-        wanted: &Value,
-        place: impl Fn(&str) -> String,
-    ) -> Result<(), ApiError> {
-        let standing = held.map(hidden_values).unwrap_or_default();
-        let masked = hidden_values(wanted).into_iter().filter(|pointer| !standing.contains(pointer)).map(|pointer| {
-            let message = "This is what stands in place of a value that its reader may not see, not a value.";
-            Fault::new(place(&pointer), FaultCode::InvalidValue, message)
-        });
-        let masked: Vec<_> = masked.collect();
-        if !masked.is_empty() {
-            return Err(ApiError::faulty(crate::ray::fault::Faults(masked)));
-        }
-        let violations = caller.violations(key, held, wanted);
-        let Some(first) = violations.first() else { return Ok(()) };
-        let detail = match violations.as_slice() {
-            [only] => format!("{} (rule `{}`)", only.message, only.rule),
-            many => format!("{} things in the pods aren't allowed; `errors` lists them.", many.len()),
-        };
-        let error = ApiError::new(ErrorCode::PodNotAllowed, detail).rule(first.rule).about(key);
-        let hint = "The rules are those of your role in this namespace; an operator or admin may be allowed more.";
-        let fault = |one: Violation| {
-            let message = format!("{} (rule `{}`)", one.message, one.rule);
-            Fault::new(place(&one.place), FaultCode::NotAllowed, message).allowing(one.allowed)
-        };
-        Err(ApiError { faults: violations.into_iter().take(MOST).map(fault).collect(), ..error.hint(hint) })
     }
 
     /// The operator leaves the pods of a group that vanishes from the spec running for ever, so one that has nodes or

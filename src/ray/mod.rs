@@ -19,6 +19,7 @@ pub mod render;
 pub mod revision;
 mod rules;
 pub mod schema;
+pub mod selector;
 pub mod status;
 pub mod version;
 pub mod yaml;

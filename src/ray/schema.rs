@@ -148,6 +148,12 @@ impl Schema {
         self.kind == Kind::IntOrString && self.pattern.is_some()
     }
 
+    /// Whether it is a map: an object whose members' names the user chooses.
+    #[must_use]
+    pub fn is_map(&self) -> bool {
+        self.values.is_some()
+    }
+
     /// The members that tell a list's entries apart (`x-kubernetes-list-map-keys`); empty where nothing does.
     #[must_use]
     pub fn list_keys(&self) -> &[String] {

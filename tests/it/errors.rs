@@ -412,7 +412,11 @@ async fn unknown_query_parameters() -> Outcome {
     let problem = raygate.get("/clusters?limitt=3").await?.json();
     let message = problem["errors"][0]["message"].as_str().unwrap_or_default();
     assert!(message.contains("`limit`"), "{problem}");
-    assert_eq!(problem["errors"][0]["allowed"], json!(["namespace", "labelSelector", "owner", "limit", "pageToken"]), "{problem}");
+    assert_eq!(
+        problem["errors"][0]["allowed"],
+        json!(["namespace", "labelSelector", "owner", "limit", "pageToken"]),
+        "{problem}"
+    );
     let problem = raygate.get("/clusters?a=1&limit=2&b=3").await?.problem(400, "MALFORMED");
     assert_eq!(faults(&problem), found(&[("?a", "UNKNOWN_PARAMETER"), ("?b", "UNKNOWN_PARAMETER")]));
     Ok(())

@@ -3,6 +3,7 @@
 #[macro_use]
 mod contract;
 
+mod access;
 mod bed;
 mod crd;
 mod doors;
@@ -13,6 +14,7 @@ mod metrics;
 mod pages;
 mod routes;
 mod samples;
+mod selectors;
 mod shutdown;
 mod story;
 mod streams;

@@ -1,10 +1,10 @@
 //! Kubernetes and KubeRay in a map, for one person: what `cargo run` alone serves.
 //!
 //! `store` has an apiserver's semantics over a `collection` of each kind, `watch` its watches, `schema` what the CRD's
-//! schema says, `selector` its label selectors; `life` is operator, garbage collector, scheduler and kubelets in one task:
-//! `operator` what the operator decides, `template` what it makes pods of and `status` what it writes; `machines` where
-//! pods are and `scheduler` where they fit; `kubelet` what becomes of one, as its `image`, its `reference`s and its
-//! `command`s say. Nothing survives the process.
+//! schema says; `life` is operator, garbage collector, scheduler and kubelets in one task: `operator` what the operator
+//! decides, `template` what it makes pods of and `status` what it writes; `machines` where pods are and `scheduler` where
+//! they fit; `kubelet` what becomes of one, as its `image`, its `reference`s and its `command`s say. Nothing survives the
+//! process.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,15 +18,15 @@ use self::kubelet::World;
 use self::machines::Machines;
 use self::pace::Pace;
 use self::scheduler::Nodes;
-use self::selector::Selector;
 use self::store::Store;
 use super::{
-    Backend, Change, Deletion, ManagerError, Observed, Preconditions, ProofOfLife, ResourceManager, Scope, Watch,
-    Workloads,
+    Backend, Cause, Change, Deletion, ManagerError, Observed, Preconditions, ProofOfLife, ResourceManager, Scope,
+    Watch, Workloads,
 };
 use crate::ray::cluster::RayCluster;
 use crate::ray::facts::NodeFact;
 use crate::ray::quantity::Quantity;
+use crate::ray::selector::Selector;
 
 pub use self::reference::{Object, ObjectKind};
 
@@ -41,7 +41,6 @@ mod pace;
 mod reference;
 mod scheduler;
 mod schema;
-mod selector;
 mod status;
 mod store;
 mod template;
@@ -142,9 +141,14 @@ impl ResourceManager<RayCluster> for Memory {
         scope: &Scope,
         label_selector: Option<&str>,
     ) -> Result<Vec<Observed<RayCluster>>, ManagerError> {
-        let selector = Selector::parse(label_selector.unwrap_or_default())?;
+        let text = label_selector.unwrap_or_default();
+        let selector = Selector::parse(text).map_err(|fault| ManagerError::Invalid {
+            message: format!("unable to parse requirement: {fault}"),
+            causes: vec![Cause { field: "labelSelector".to_owned(), message: format!("{text}: {fault}") }],
+        })?;
         let objects = self.store.clusters(scope);
-        objects.iter().filter(|object| selector.matches(&object["metadata"]["labels"])).map(|o| observed(o)).collect()
+        let meant = |object: &Value| selector.matches(|key| object["metadata"]["labels"].get(key)?.as_str());
+        objects.iter().filter(|object| meant(object)).map(|object| observed(object)).collect()
     }
 
     async fn get(&self, namespace: &str, name: &str) -> Result<Observed<RayCluster>, ManagerError> {

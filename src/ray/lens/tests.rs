@@ -8,6 +8,7 @@ use crate::ray::json;
 
 mod edges;
 mod laws;
+mod masks;
 mod normal_form;
 mod places;
 

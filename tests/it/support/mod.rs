@@ -23,6 +23,10 @@ use tokio_tungstenite::tungstenite::protocol::CloseFrame;
 use tokio_tungstenite::tungstenite::{Error as WsError, Message, client::IntoClientRequest as _};
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async};
 
+mod guarded;
+
+pub(crate) use guarded::Guarded;
+
 /// What a test answers: nothing, or how it failed.
 pub(crate) use crate::contract::Outcome;
 

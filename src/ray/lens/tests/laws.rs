@@ -8,7 +8,7 @@ use super::*;
 use crate::ray::manifest::Manifest;
 
 /// Fixed seeds and a bounded count; `RAYGATE_LONG` has fresh seeds and many more.
-fn config(seed: u64) -> ProptestConfig {
+pub(super) fn config(seed: u64) -> ProptestConfig {
     let long = std::env::var_os("RAYGATE_LONG").is_some();
     ProptestConfig {
         cases: if long { 3_000 } else { 128 },
@@ -221,7 +221,7 @@ fn group() -> BoxedStrategy<Value> {
         .boxed()
 }
 
-fn ray_cluster_object() -> BoxedStrategy<Value> {
+pub(super) fn ray_cluster_object() -> BoxedStrategy<Value> {
     let head = entry(vec![
         ("serviceType", one(&[json!("NodePort"), json!("Odd")])),
         ("enableIngress", one(&[json!(true), json!(false)])),
