@@ -1,5 +1,7 @@
 //! Who is calling, what they may do, what they may see. Closed by default: what no rule allows is refused.
 
+pub mod pods;
+
 use crate::ray::name::ClusterKey;
 
 /// Everything that can be asked of the service. Each route has one.
