@@ -5,6 +5,10 @@
 //! of privileges and of capabilities is what the "baseline" of Kubernetes' Pod Security Standards forbids
 //! (<https://kubernetes.io/docs/concepts/security/pod-security-standards/>).
 //!
+//! It is no substitute for admission in the namespace: with Ray's autoscaler on, the operator gives the head's pod the
+//! right to patch every RayCluster there, past this service; and it runs that pod, unless it names another, as the
+//! service account that is called like the cluster, which may have been there before.
+//!
 //! A change is judged by its units: a pod template, or another member that says something of pods, is judged as a
 //! whole if it isn't what it was, and else not at all. So whoever may scale may scale a cluster that has what they may
 //! not use.

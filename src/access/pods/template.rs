@@ -104,16 +104,17 @@ impl Judge<'_> {
         }
     }
 
-    /// A label of nodes that is asked for. A pattern with `=` is one of key and value, any other one of the key.
+    /// A label of nodes that is asked for. A pattern with `=` is one of key and value, any other one of the key, which
+    /// has no `=` itself.
     fn selected(&mut self, what: &str, key: &str, value: Option<&str>, at: &At<'_>) {
         let pair = value.map_or_else(|| key.to_owned(), |value| format!("{key}={value}"));
-        let fits = self.rules.node_selectors.iter().any(|pattern| match (pattern.as_str().contains('='), value) {
-            (true, Some(_)) => pattern.matches(self.names, &pair),
-            (true, None) => false,
-            (false, _) => pattern.matches(self.names, key),
+        let patterns = &self.rules.node_selectors;
+        let fits = patterns.iter().any(|pattern| {
+            let text = if pattern.as_str().contains('=') { &pair } else { key };
+            pattern.matches(self.names, text)
         });
         if !fits {
-            self.not_among("nodeSelectors", &self.rules.node_selectors, what, at, &pair);
+            self.not_among("nodeSelectors", patterns, what, at, &pair);
         }
     }
 }
