@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::pattern::Pattern;
+use super::pattern::{Names, Pattern};
 use super::pods::{PodRules, Violation, violations};
 use super::policy::{Grant, Policy, Role};
 use super::{Identity, Sight};
@@ -67,7 +67,10 @@ impl Caller {
     pub fn sight(&self, key: &ClusterKey, owner: Option<&str>) -> Sight {
         let role = self.role_in(&key.namespace)?;
         let others = owner.is_some_and(|owner| owner != self.identity.user);
-        if others && role < Role::Operator && self.private.iter().any(|pattern| pattern.matches(&key.namespace)) {
+        if others
+            && role < Role::Operator
+            && self.private.iter().any(|pattern| pattern.matches(self.names(), &key.namespace))
+        {
             return None;
         }
         Some(if self.may_change(key, owner) { Form::Clear } else { Form::Masked })
@@ -103,18 +106,35 @@ impl Caller {
         }
     }
 
+    /// Where they may do what: namespaces and patterns of namespaces, each with a role.
+    pub fn reach(&self) -> impl Iterator<Item = (String, Role)> {
+        let filled = |grant: &Grant| {
+            let role = grant.role;
+            let namespaces = grant.namespaces.iter().filter_map(|pattern| pattern.filled(self.names()));
+            namespaces.map(move |namespace| (namespace, role)).collect::<Vec<_>>()
+        };
+        self.grants.iter().flat_map(filled)
+    }
+
+    fn names(&self) -> Names<'_> {
+        Names { cluster: "", user: self.user() }
+    }
+
     fn grants_in(&self, namespace: &str) -> impl Iterator<Item = &Grant> {
         let served = self.served.is_empty() || self.served.iter().any(|served| served == namespace);
-        self.grants.iter().filter(move |grant| served && grant.is_for(namespace))
+        self.grants.iter().filter(move |grant| {
+            served && grant.namespaces.iter().any(|pattern| pattern.matches(self.names(), namespace))
+        })
     }
 
     /// The first default that a grant names, else the service's if they may use it, else the first namespace that a grant
     /// names outright.
     fn own_namespace(&self, default: &str) -> String {
-        let named = self.grants.iter().filter_map(|grant| grant.default_namespace.as_deref());
-        let usual = Some(default);
-        let outright = self.grants.iter().flat_map(|grant| grant.namespaces.iter().filter_map(Pattern::name));
-        let mut candidates = named.chain(usual).chain(outright);
-        candidates.find(|namespace| self.role_in(namespace).is_some()).unwrap_or(default).to_owned()
+        let named = self.grants.iter().filter_map(|grant| grant.default_namespace.as_ref());
+        let named = named.filter_map(|pattern| pattern.name(self.names()));
+        let outright = self.grants.iter().flat_map(|grant| &grant.namespaces);
+        let outright = outright.filter_map(|pattern| pattern.name(self.names()));
+        let mut candidates = named.chain([default.to_owned()]).chain(outright);
+        candidates.find(|namespace| self.role_in(namespace).is_some()).unwrap_or_else(|| default.to_owned())
     }
 }

@@ -7,8 +7,6 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use tokio::sync::watch;
 
-pub mod pods;
-
 use crate::ray::name::ClusterKey;
 use crate::ray::render::Form;
 

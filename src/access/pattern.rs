@@ -1,90 +1,116 @@
-//! Patterns for names: `*` stands for any run of characters, everything else for itself.
+//! Patterns of names: `*` is any run of characters, everything else is itself.
 
-use std::fmt;
+use serde::Deserialize;
 
-/// A pattern for a name.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A pattern. `*` stands for any run of characters, also none; `{cluster}` for the cluster's name and `{name}` for the
+/// user's. What they stand for is taken literally: a user called `*` is no wildcard.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
 pub struct Pattern {
-    /// What stands between the asterisks.
-    parts: Vec<String>,
+    text: String,
+    /// What stands between the `*`s, so at least one.
+    runs: Vec<Vec<Piece>>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Piece {
+    Text(String),
+    Cluster,
+    Name,
+}
+
+/// What the placeholders of patterns stand for; nothing where it is empty.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Names<'a> {
+    pub(super) cluster: &'a str,
+    pub(super) user: &'a str,
+}
+
+impl TryFrom<String> for Pattern {
+    type Error = String;
+
+    /// # Errors
+    /// Names what is in braces and no placeholder.
+    fn try_from(text: String) -> Result<Self, String> {
+        let runs = text.split('*').map(pieces).collect::<Result<_, _>>()?;
+        Ok(Self { text, runs })
+    }
+}
+
+/// The texts and placeholders of what stands between two `*`s.
+fn pieces(run: &str) -> Result<Vec<Piece>, String> {
+    let mut pieces = Vec::new();
+    let mut rest = run;
+    while let Some((before, after)) = rest.split_once('{') {
+        let unknown = || format!("`{{{after}` in a pattern: only `{{cluster}}` and `{{name}}` may be in braces");
+        let (name, after) = after.split_once('}').ok_or_else(unknown)?;
+        let placeholder = match name {
+            "cluster" => Piece::Cluster,
+            "name" => Piece::Name,
+            _ => return Err(unknown()),
+        };
+        pieces.extend([Piece::Text(before.to_owned()), placeholder]);
+        rest = after;
+    }
+    pieces.push(Piece::Text(rest.to_owned()));
+    Ok(pieces)
 }
 
 impl Pattern {
-    /// Reads a pattern. Each of these words in braces stands for its text, in which an asterisk is nothing special.
-    #[must_use]
-    pub fn new(text: &str, words: &[(&str, &str)]) -> Self {
-        let fill = |part: &str| words.iter().fold(part.to_owned(), |part, (word, text)| part.replace(word, text));
-        Self { parts: text.split('*').map(fill).collect() }
+    /// `*`, which everything matches.
+    pub(super) fn any() -> Self {
+        Self { text: "*".into(), runs: vec![Vec::new(), Vec::new()] }
     }
 
-    /// Whether it stands for this name.
+    /// What only this text matches.
+    pub(super) fn exactly(text: &str) -> Self {
+        Self { text: text.into(), runs: vec![vec![Piece::Text(text.into())]] }
+    }
+
+    /// As it is written.
     #[must_use]
-    pub fn matches(&self, name: &str) -> bool {
-        let (Some((first, rest)), Some(last)) = (self.parts.split_first(), self.parts.last()) else { return false };
-        if rest.is_empty() {
-            return name == first;
-        }
-        let Some(mut left) = name.strip_prefix(first.as_str()).and_then(|left| left.strip_suffix(last.as_str())) else {
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// Whether everything matches.
+    pub(super) fn is_any(&self) -> bool {
+        !self.text.is_empty() && self.text.bytes().all(|byte| byte == b'*')
+    }
+
+    /// As it is written, with its placeholders filled in; `None` if one of them stands for nothing.
+    pub(super) fn filled(&self, names: Names<'_>) -> Option<String> {
+        let runs = self.runs.iter().map(|run| literal(run, names)).collect::<Option<Vec<_>>>()?;
+        Some(runs.join("*"))
+    }
+
+    /// The one name that it stands for; `None` if it may stand for others.
+    pub(super) fn name(&self, names: Names<'_>) -> Option<String> {
+        if self.runs.len() == 1 { self.filled(names) } else { None }
+    }
+
+    /// Whether the text matches; never if a placeholder stands for nothing. The time grows with the sum of the lengths.
+    pub(super) fn matches(&self, names: Names<'_>, text: &str) -> bool {
+        let Some(runs) = self.runs.iter().map(|run| literal(run, names)).collect::<Option<Vec<_>>>() else {
             return false;
         };
-        // The first place where a part is found leaves the most for those behind it.
-        for part in rest.iter().take(rest.len() - 1) {
-            let Some(at) = left.find(part.as_str()) else { return false };
-            left = left.get(at + part.len()..).unwrap_or_default();
-        }
-        true
-    }
-
-    /// The one name that it stands for, if there is only one.
-    #[must_use]
-    pub fn name(&self) -> Option<&str> {
-        if let [only] = self.parts.as_slice() { Some(only) } else { None }
+        let [first, middle @ .., last] = runs.as_slice() else {
+            return runs.first().is_some_and(|only| only == text);
+        };
+        let Some(rest) = text.strip_prefix(first.as_str()).and_then(|rest| rest.strip_suffix(last.as_str())) else {
+            return false;
+        };
+        // The first place where a run fits leaves the most for those that follow.
+        middle.iter().try_fold(rest, |rest, run| rest.split_once(run.as_str()).map(|(_, rest)| rest)).is_some()
     }
 }
 
-impl fmt::Display for Pattern {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(&self.parts.join("*"))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn asterisks_stand_for_anything() {
-        for (pattern, names, others) in [
-            ("team-a", &["team-a"][..], &["team", "team-aa", "", "Team-a"][..]),
-            ("*", &["", "x", "a.b"], &[]),
-            ("team-*", &["team-", "team-a", "team-*"], &["team", "xteam-a"]),
-            ("*-a", &["-a", "x-a"], &["-ab", "a"]),
-            ("a*a", &["aa", "aba", "aaa"], &["a", "ab", "ba"]),
-            ("a*b*c", &["abc", "axbxc", "abbc", "abcbc"], &["ac", "acb", "ab"]),
-            ("**", &["", "x"], &[]),
-            ("", &[""], &["x"]),
-        ] {
-            for name in names {
-                assert!(Pattern::new(pattern, &[]).matches(name), "{pattern} is {name}");
-            }
-            for other in others {
-                assert!(!Pattern::new(pattern, &[]).matches(other), "{pattern} isn't {other}");
-            }
-        }
-    }
-
-    #[test]
-    fn words_are_filled_in_and_are_no_patterns() {
-        let pattern = |user| Pattern::new("user-{name}", &[("{name}", user)]);
-        assert!(pattern("alice").matches("user-alice"));
-        assert!(!pattern("alice").matches("user-bob"));
-        assert!(!pattern("*").matches("user-bob"));
-        assert!(pattern("*").matches("user-*"));
-    }
-
-    #[test]
-    fn long_patterns_are_quick() {
-        let pattern = Pattern::new(&"*a".repeat(5000), &[]);
-        assert!(!pattern.matches(&format!("{}b", "a".repeat(100_000))));
-    }
+/// A run with its placeholders filled in.
+fn literal(run: &[Piece], names: Names<'_>) -> Option<String> {
+    let texts = run.iter().map(|piece| match piece {
+        Piece::Text(text) => Some(text.as_str()),
+        Piece::Cluster => Some(names.cluster).filter(|name| !name.is_empty()),
+        Piece::Name => Some(names.user).filter(|name| !name.is_empty()),
+    });
+    texts.collect()
 }

@@ -8,7 +8,7 @@ use serde_json::Value;
 use utoipa::ToSchema;
 
 use super::identity::{AUTHENTICATED, Identity};
-use super::pattern::Pattern;
+use super::pattern::{Names, Pattern};
 use super::pods::PodRules;
 use crate::ray::name::is_dns1123_label;
 use crate::ray::yaml;
@@ -43,20 +43,14 @@ impl Role {
 /// What a policy gives to one caller.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Grant {
-    /// The namespaces as the policy has them, with the caller's name filled in.
+    /// The namespaces as the policy has them.
     pub namespaces: Vec<Pattern>,
     /// What they may do there.
     pub role: Role,
     /// The namespace that they mean where they name none.
-    pub default_namespace: Option<String>,
+    pub default_namespace: Option<Pattern>,
     /// What the pods of their clusters may contain.
     pub pods: Arc<PodRules>,
-}
-
-impl Grant {
-    pub(super) fn is_for(&self, namespace: &str) -> bool {
-        self.namespaces.iter().any(|pattern| pattern.matches(namespace))
-    }
 }
 
 /// Who may do what where.
@@ -73,7 +67,7 @@ struct File {
     version: u32,
     grants: Vec<Rule>,
     #[serde(default)]
-    private_namespaces: Vec<String>,
+    private_namespaces: Vec<Pattern>,
     #[serde(default)]
     pod_rules: BTreeMap<String, PodRules>,
 }
@@ -85,17 +79,14 @@ struct Rule {
     users: Vec<String>,
     #[serde(default)]
     groups: Vec<String>,
-    namespaces: Vec<String>,
+    namespaces: Vec<Pattern>,
     role: Role,
-    default_namespace: Option<String>,
+    default_namespace: Option<Pattern>,
     /// The name of a set of rules.
     pod_rules: Option<String>,
     #[serde(skip)]
     pods: Arc<PodRules>,
 }
-
-/// Stands in a namespace for the caller's name.
-const NAME: &str = "{name}";
 
 impl Policy {
     /// Everybody may do everything.
@@ -104,7 +95,7 @@ impl Policy {
         let rule = Rule {
             users: vec![Identity::anonymous().user],
             groups: Vec::new(),
-            namespaces: vec!["*".into()],
+            namespaces: vec![Pattern::any()],
             role: Role::Admin,
             default_namespace: None,
             pod_rules: None,
@@ -143,18 +134,16 @@ impl Policy {
         for (index, pattern) in private_namespaces.iter().enumerate() {
             check_pattern(pattern, false).map_err(|wrong| format!("privateNamespaces[{index}]: {wrong}"))?;
         }
-        let private_namespaces = private_namespaces.iter().map(|pattern| Pattern::new(pattern, &[])).collect();
         Ok(Self { rules: grants, private_namespaces })
     }
 
     /// What this caller is given.
     pub(super) fn grants_of(&self, identity: &Identity) -> Vec<Grant> {
-        let words = [(NAME, identity.user.as_str())];
         let rules = self.rules.iter().filter(|rule| rule.is_about(identity));
         let grant = |rule: &Rule| Grant {
-            namespaces: rule.namespaces.iter().map(|text| Pattern::new(text, &words)).collect(),
+            namespaces: rule.namespaces.clone(),
             role: rule.role,
-            default_namespace: rule.default_namespace.as_ref().map(|text| text.replace(NAME, &identity.user)),
+            default_namespace: rule.default_namespace.clone(),
             pods: Arc::clone(&rule.pods),
         };
         rules.map(grant).collect()
@@ -180,33 +169,33 @@ impl Rule {
         if self.namespaces.is_empty() {
             return Err("namespaces: a grant is for at least one namespace; `*` is all of them".into());
         }
-        for (index, text) in self.namespaces.iter().enumerate() {
-            check_pattern(text, true).map_err(|wrong| format!("namespaces[{index}]: {wrong}"))?;
+        for (index, pattern) in self.namespaces.iter().enumerate() {
+            check_pattern(pattern, true).map_err(|wrong| format!("namespaces[{index}]: {wrong}"))?;
         }
         let Some(default) = &self.default_namespace else { return Ok(()) };
-        let plain = !default.contains('*') && check_pattern(default, true).is_ok();
+        check_pattern(default, true).map_err(|wrong| format!("defaultNamespace: {wrong}"))?;
         // Whatever the caller is called.
-        let sample = default.replace(NAME, "a");
-        let words = [(NAME, "a")];
-        if !plain {
-            return Err(format!("defaultNamespace: `{default}` is no namespace"));
-        }
-        if !self.namespaces.iter().any(|text| Pattern::new(text, &words).matches(&sample)) {
-            return Err(format!("defaultNamespace: `{default}` isn't among the grant's namespaces"));
+        let sample = Names { cluster: "", user: "a" };
+        let Some(name) = default.name(sample) else {
+            return Err(format!("defaultNamespace: `{}` is more than one namespace", default.as_str()));
+        };
+        if !self.namespaces.iter().any(|pattern| pattern.matches(sample, &name)) {
+            return Err(format!("defaultNamespace: `{}` isn't among the grant's namespaces", default.as_str()));
         }
         Ok(())
     }
 }
 
 /// Whether a pattern can stand for a namespace: with `a` in place of what it leaves open it is one.
-fn check_pattern(text: &str, named: bool) -> Result<(), String> {
-    let filled = if named { text.replace(NAME, "a") } else { text.to_owned() };
-    if is_dns1123_label(&filled.replace('*', "a")) {
+fn check_pattern(pattern: &Pattern, named: bool) -> Result<(), String> {
+    let filled = pattern.filled(Names { cluster: "", user: if named { "a" } else { "" } });
+    if filled.is_some_and(|filled| is_dns1123_label(&filled.replace('*', "a"))) {
         return Ok(());
     }
     let name = if named { ", and {name} for the caller's name" } else { "" };
     Err(format!(
-        "`{text}` is no namespace: at most 63 lower-case letters, digits and hyphens; `*` stands for any of them{name}"
+        "`{}` is no namespace: at most 63 lower-case letters, digits and hyphens; `*` stands for any of them{name}",
+        pattern.as_str()
     ))
 }
 

@@ -66,9 +66,7 @@ pub(super) struct Reach {
 #[utoipa::path(get, path = "/whoami", operation_id = "get_whoami", tag = "service",
     responses((status = 200, description = "Who, and what they may do.", body = WhoAmI), Problems))]
 pub(super) async fn get_whoami(State(app): State<Arc<App>>, caller: Caller, _: NoQuery) -> Json<WhoAmI> {
-    let namespaces = caller.grants.iter().flat_map(|grant| {
-        grant.namespaces.iter().map(|pattern| Reach { namespace: pattern.to_string(), role: grant.role })
-    });
+    let namespaces = caller.reach().map(|(namespace, role)| Reach { namespace, role });
     let settings = app.limits.settings();
     let limits = (!app.service.access.is_open()).then(|| CallerLimits {
         requests_per_second: settings.requests_per_second.get(),

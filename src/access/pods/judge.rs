@@ -1,8 +1,8 @@
 //! Where violations are gathered, and the few ways of judging a value.
 
 use super::at::At;
-use super::pattern::{Names, Pattern};
 use super::{PodRules, Violation};
+use crate::access::pattern::{Names, Pattern};
 use crate::ray::fault::MOST;
 
 /// Judges values by the rules, and keeps what it found.

@@ -17,7 +17,6 @@ mod at;
 mod cluster;
 mod container;
 mod judge;
-mod pattern;
 mod template;
 mod volumes;
 
@@ -31,8 +30,8 @@ use serde_json::Value;
 
 use at::At;
 use judge::Judge;
-use pattern::Names;
-pub use pattern::Pattern;
+
+use super::pattern::{Names, Pattern};
 
 /// What the pods of a cluster may contain, as a policy says it. What isn't said is closed.
 ///

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::laws::config;
-use crate::access::pods::pattern::{Names, Pattern};
+use crate::access::pattern::{Names, Pattern};
 
 fn matches_for(pattern: &str, cluster: &str, user: &str, text: &str) -> bool {
     Pattern::try_from(pattern.to_owned()).unwrap().matches(Names { cluster, user }, text)
