@@ -4,6 +4,7 @@
 mod contract;
 
 mod bed;
+mod corpus;
 mod crd;
 mod doors;
 mod errors;
