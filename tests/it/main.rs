@@ -5,6 +5,7 @@ mod contract;
 
 mod access;
 mod bed;
+mod corpus;
 mod crd;
 mod doors;
 mod errors;
