@@ -4,10 +4,12 @@ use std::sync::LazyLock;
 
 use serde_json::Value;
 
+mod cursor;
 mod document;
 mod manifest;
 mod mask;
 mod patch;
+mod policy;
 mod selector;
 mod yaml;
 
@@ -16,10 +18,12 @@ type Target = (&'static str, fn(&[u8]));
 
 /// All targets.
 pub(crate) const TARGETS: &[Target] = &[
+    ("cursor", cursor::run),
     ("document", document::run),
     ("manifest", manifest::run),
     ("mask", mask::run),
     ("patch", patch::run),
+    ("policy", policy::run),
     ("selector", selector::run),
     ("yaml", yaml::run),
 ];

@@ -258,7 +258,9 @@ impl Access {
         Ok(())
     }
 
-    fn caller(&self, identity: Identity) -> Caller {
+    /// Somebody, with what the policy says of them at the moment.
+    #[must_use]
+    pub fn caller(&self, identity: Identity) -> Caller {
         let policy = Arc::clone(&self.policy.read().unwrap_or_else(PoisonError::into_inner));
         Caller::new(identity, &policy, &self.served, &self.default_namespace)
     }

@@ -17,6 +17,7 @@ mod create;
 mod delete;
 mod error;
 mod owner;
+pub mod page_token;
 mod pods;
 mod read;
 mod ready;

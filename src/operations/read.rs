@@ -3,12 +3,11 @@
 use bytes::Bytes;
 use serde_json::Value;
 
-use super::{ApiError, ErrorCode, Service, shown};
+use super::{ApiError, ErrorCode, Service, page_token, shown};
 use crate::access::{Action, Caller, Target};
 use crate::cache::{Entry, Shown};
 use crate::ray::fault::{Fault, FaultCode};
-use crate::ray::name::{ClusterKey, is_dns1123_label, is_dns1123_subdomain};
-use crate::ray::revision::digest;
+use crate::ray::name::is_dns1123_label;
 use crate::ray::selector::Selector;
 use crate::ray::yaml;
 use crate::stream::{Lens, Sees};
@@ -51,7 +50,7 @@ impl Service {
     pub fn list(&self, caller: &Caller, query: &ListQuery) -> Result<Page, ApiError> {
         let lens = self.lens(caller, Action::ListClusters, &query.selection)?;
         let after = match &query.page_token {
-            Some(token) => Some(page_key(token, &query.selection).ok_or_else(bad_page_token)?),
+            Some(token) => Some(page_token::read(token, &query.selection).ok_or_else(bad_page_token)?),
             None => None,
         };
         self.known()?;
@@ -60,7 +59,7 @@ impl Service {
         let more = items.len() > query.limit;
         items.truncate(query.limit);
         let last = items.last().filter(|_| more);
-        let next_page_token = last.map(|entry| page_token(&entry.key, &query.selection));
+        let next_page_token = last.map(|entry| page_token::write(&entry.key, &query.selection));
         let items = items.into_iter().map(|entry| shown(caller, entry)).collect();
         Ok(Page { items, next_page_token })
     }
@@ -122,27 +121,6 @@ impl Service {
             if wanted { Sees::It(form) } else { Sees::Other(form) }
         }))
     }
-}
-
-/// A page token is a keyset: "after this cluster, in this selection". It never expires and holds on every replica.
-fn page_token(key: &ClusterKey, selection: &Selection) -> String {
-    format!("1~{}~{key}", bound(selection))
-}
-
-fn page_key(token: &str, selection: &Selection) -> Option<ClusterKey> {
-    let mut parts = token.splitn(3, '~');
-    let (version, selected, key) = (parts.next()?, parts.next()?, parts.next()?);
-    let (name, namespace) = key.rsplit_once('.')?;
-    let valid =
-        version == "1" && selected == bound(selection) && is_dns1123_subdomain(name) && is_dns1123_label(namespace);
-    valid.then(|| ClusterKey::new(namespace, name))
-}
-
-/// A selection as one short text, as it was asked for: another one's tokens aren't taken.
-fn bound(selection: &Selection) -> String {
-    let Selection { namespace, label_selector, owner } = selection;
-    let asked = [namespace, label_selector, owner].map(|asked| Value::from(asked.as_deref().unwrap_or_default()));
-    digest(Value::from(asked.to_vec()).to_string().as_bytes())
 }
 
 fn bad_page_token() -> ApiError {
