@@ -224,3 +224,114 @@ pub(super) fn read_yaml(bytes: &[u8]) -> Result<Value, String> {
     read.places.explain(&mut twice);
     Err(faults(twice))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::access::{Access, Caller};
+    use crate::ray::name::ClusterKey;
+    use crate::ray::render::Form;
+
+    fn caller(policy: &str, user: &str, groups: &[&str]) -> Caller {
+        let access = Access::closed(Vec::new(), "default".into(), Vec::new(), Policy::read(policy.as_bytes()).unwrap());
+        access.caller(Identity {
+            user: user.into(),
+            groups: groups.iter().map(|group| (*group).to_owned()).collect(),
+            credential: Some("id".into()),
+            ..Identity::anonymous()
+        })
+    }
+
+    const POLICY: &str = r#"
+version: 1
+grants:
+- {users: [alice], namespaces: [team-a, "user-{name}"], role: user, defaultNamespace: "user-{name}"}
+- {groups: [ops], namespaces: ["team-*"], role: operator}
+- {groups: [authenticated], namespaces: [playground], role: viewer}
+- {users: [alice], namespaces: [team-a], role: viewer}
+privateNamespaces: ["user-*", team-a]
+"#;
+
+    #[test]
+    fn the_strongest_role_of_a_namespace_counts() {
+        let namespaces = ["team-a", "team-b", "team", "user-alice", "user-bob", "user-*", "playground", "default", ""];
+        let (user, operator, viewer) = (Some("user"), Some("operator"), Some("viewer"));
+        for (name, groups, roles, default) in [
+            ("alice", &[][..], [user, None, None, user, None, None, viewer, None, None], "user-alice"),
+            ("alice", &["ops"], [operator, operator, None, user, None, None, viewer, None, None], "user-alice"),
+            ("bob", &["ops"], [operator, operator, None, None, None, None, viewer, None, None], "playground"),
+            ("bob", &[], [None, None, None, None, None, None, viewer, None, None], "playground"),
+            // A name that is a pattern is none.
+            ("*", &[], [None, None, None, None, None, None, viewer, None, None], "playground"),
+        ] {
+            let caller = caller(POLICY, name, groups);
+            assert_eq!(caller.default_namespace, default, "{name} {groups:?}");
+            let found = namespaces.map(|namespace| caller.role_in(namespace).map(Role::name));
+            assert_eq!(found, roles, "{name} {groups:?}");
+        }
+    }
+
+    #[test]
+    fn private_is_what_somebody_else_owns() {
+        let key = ClusterKey::new("team-a", "demo");
+        let (alice, ops) = (caller(POLICY, "alice", &[]), caller(POLICY, "bob", &["ops"]));
+        for (owner, sees) in [(Some("alice"), Some(Form::Clear)), (Some("bob"), None), (None, Some(Form::Masked))] {
+            assert_eq!(alice.sight(&key, owner), sees, "{owner:?}");
+            assert_eq!(ops.sight(&key, owner), Some(Form::Clear), "{owner:?}");
+        }
+        assert_eq!(alice.sight(&ClusterKey::new("team-b", "demo"), Some("alice")), None, "another's namespace");
+        // A viewer changes nothing, what they own neither.
+        let viewer = caller(POLICY, "carol", &[]);
+        let key = ClusterKey::new("playground", "demo");
+        assert_eq!(
+            (viewer.sight(&key, Some("carol")), viewer.may_change(&key, Some("carol"))),
+            (Some(Form::Masked), false)
+        );
+    }
+
+    #[test]
+    fn policies_that_are_not_right_are_refused_with_the_place() {
+        let grant = |rest: &str| format!("version: 1\ngrants: [{{users: [a], namespaces: [x], role: user{rest}}}]");
+        for (text, words) in [
+            (String::new(), &["empty"][..]),
+            ("[]".into(), &[]),
+            ("version: 1".into(), &["grants"]),
+            ("version: 2\ngrants: []".into(), &["version", "2"]),
+            ("version: 1\ngrants: []\ngrants: []".into(), &["grants", "more than once"]),
+            ("version: 1\ngrants: []\nroles: []".into(), &["roles"]),
+            (grant("").replace("user}", "king}"), &["grants[0].role", "king", "viewer"]),
+            (grant(", rol: user"), &["grants[0]", "rol"]),
+            (grant("").replace("users: [a], ", ""), &["grants[0].users"]),
+            (grant("").replace("[x]", "[]"), &["grants[0].namespaces"]),
+            (grant("").replace("[x]", "[X]"), &["grants[0].namespaces[0]", "X"]),
+            (grant("").replace("[x]", "[\"{cluster}\"]"), &["grants[0].namespaces[0]"]),
+            (grant("").replace("[x]", "[\"{user}\"]"), &["grants[0].namespaces[0]", "{user}"]),
+            (grant(", defaultNamespace: y"), &["grants[0].defaultNamespace", "y"]),
+            (grant(", defaultNamespace: \"*\""), &["grants[0].defaultNamespace"]),
+            (grant(", podRules: none"), &["grants[0].podRules", "none", "restricted"]),
+            (grant("") + "\npodRules: {restricted: {}}", &["podRules.restricted"]),
+            (grant("") + "\npodRules: {x: {hostPath: []}}", &["podRules.x", "hostPath"]),
+            (grant("") + "\nprivateNamespaces: [\"user-{name}\"]", &["privateNamespaces[0]"]),
+        ] {
+            let why = Policy::read(text.as_bytes()).unwrap_err();
+            for word in words {
+                assert!(why.contains(word), "{text}: {why}");
+            }
+        }
+    }
+
+    #[test]
+    fn roles_have_their_rules_for_pods() {
+        let text = "version: 1\ngrants:\n- {users: [u], namespaces: [x], role: user}\n- {users: [o], namespaces: [x], \
+                    role: operator}\n- {users: [a], namespaces: [x], role: admin}\n- {users: [s], namespaces: [x], role: \
+                    user, podRules: some}\npodRules: {some: {hostNamespaces: true}}";
+        for (user, rules) in [
+            ("u", PodRules::restricted()),
+            ("o", PodRules::restricted()),
+            ("a", PodRules::unrestricted()),
+            ("s", PodRules { host_namespaces: true, ..PodRules::restricted() }),
+        ] {
+            assert_eq!(*caller(text, user, &[]).grants[0].pods, rules, "{user}");
+        }
+    }
+}

@@ -99,10 +99,10 @@ impl Authenticator for StaticTokens {
 
 fn read(bytes: &[u8]) -> Result<Vec<Identity>, String> {
     let stored: Vec<Stored> = serde_path_to_error::deserialize(read_yaml(bytes)?).map_err(|error| {
-        // The message may quote what stands there: a token that was put in place of its hash must not reach a log.
+        // Only names are told: a token that was put in place of its hash must not reach a log.
         let inner = error.inner().to_string();
-        let quotes = inner.contains('"') || inner.contains('`') && !inner.starts_with("unknown field");
-        let what = if quotes { "this isn't what belongs here".to_owned() } else { inner };
+        let named = ["missing field", "unknown field"].iter().any(|what| inner.starts_with(what));
+        let what = if named { inner.split(',').next().unwrap_or_default() } else { "this isn't what belongs here" };
         format!("{}: {what}", error.path())
     })?;
     let (mut ids, mut hashes) = (HashSet::new(), HashSet::new());
@@ -197,4 +197,109 @@ impl NewToken {
 
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn store(lines: &[&str]) -> StaticTokens {
+        let tokens = StaticTokens::default();
+        tokens.load(lines.join("\n").as_bytes()).unwrap();
+        tokens
+    }
+
+    #[tokio::test]
+    async fn a_new_token_is_its_users() {
+        let groups = ["research".to_owned(), "ml ops".to_owned()];
+        let alice = NewToken::make("alice", &groups, 30, Some("her laptop: \"blue\", # 7")).unwrap();
+        let bob = NewToken::make("bob@example.org", &[], 0, None).unwrap();
+        assert_ne!(alice.token, bob.token);
+        assert!(!alice.line.contains(&alice.token) && !alice.line.contains('\n'), "{}", alice.line);
+        let tokens = store(&[&alice.line, "# a comment", &bob.line]);
+        let identity = tokens.authenticate(&alice.token).await.unwrap().unwrap();
+        assert_eq!((identity.user.as_str(), identity.groups.as_slice()), ("alice", &groups[..]));
+        let days = identity.expires.unwrap().duration_since(clock::now()).as_hours() / 24;
+        assert!((29..=30).contains(&days), "{days}");
+        let identity = tokens.authenticate(&bob.token).await.unwrap().unwrap();
+        assert_eq!((identity.user.as_str(), identity.expires), ("bob@example.org", None));
+        let hash = alice.line.split("sha256:").nth(1).unwrap().split('"').next().unwrap();
+        for other in ["", "x", hash, &format!("sha256:{hash}"), &alice.token[1..], &format!("{} ", alice.token)] {
+            assert_eq!(tokens.authenticate(other).await, Ok(None), "{other}");
+        }
+    }
+
+    /// `printf secret | sha256sum`
+    const SECRET: &str = "sha256:2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b";
+
+    #[tokio::test]
+    async fn any_secret_does_whose_hash_is_there() {
+        let line = format!("- {{id: a, user: carol, hash: \"{SECRET}\"}}");
+        assert_eq!(store(&[&line]).authenticate("secret").await.unwrap().unwrap().user, "carol");
+    }
+
+    #[tokio::test]
+    async fn what_has_expired_is_told_apart_from_what_was_never_there() {
+        let line = format!("- {{id: a, user: carol, hash: \"{SECRET}\", expireTime: 2020-01-01T00:00:00Z}}");
+        assert_eq!(store(&[&line]).authenticate("secret").await, Err(Rejected::Expired("a".into())));
+    }
+
+    #[tokio::test]
+    async fn an_identity_stands_while_its_line_does() {
+        let line = format!("- {{id: a, user: carol, hash: \"{SECRET}\"}}");
+        let tokens = store(&[&line]);
+        let identity = tokens.authenticate("secret").await.unwrap().unwrap();
+        assert_eq!(tokens.renew(&identity), Some(identity.clone()));
+        tokens.load(line.replace("user", "groups: [g], user").as_bytes()).unwrap();
+        assert_eq!(tokens.renew(&identity).unwrap().groups, ["g"], "groups are those of now");
+        let other = SECRET.replace("2bb8", "2bb9");
+        for changed in [
+            "[]".to_owned(),
+            line.replace("carol", "dave"),
+            line.replace(SECRET, &other),
+            line.replace("id: a", "id: b"),
+            line.replace("user", "expireTime: 2020-01-01T00:00:00Z, user"),
+        ] {
+            tokens.load(changed.as_bytes()).unwrap();
+            assert_eq!(tokens.renew(&identity), None, "{changed}");
+        }
+    }
+
+    #[test]
+    fn files_that_are_not_right_are_refused_whole_and_quote_no_secret() {
+        let good = format!("- {{id: a, user: carol, hash: \"{SECRET}\"}}");
+        let tokens = store(&[&good]);
+        for (text, word) in [
+            ("", "empty"),
+            ("{}", ""),
+            ("- {id: b, user: d}", "hash"),
+            ("- {id: b, user: d, hash: hunter22}", "hash"),
+            ("- {id: b, user: d, hash: [hunter22]}", "hash"),
+            ("- hunter22", ""),
+            ("- {id: b, user: d, hash: \"sha256:hunter22\"}", "hash"),
+            ("- {id: hunter22, user: d}", "hash"),
+            ("- {id: \"b c\", user: d, hash: HASH}", "id"),
+            ("- {id: b, user: \" d\", hash: HASH}", "user"),
+            ("- {id: b, user: anonymous, hash: HASH}", "user"),
+            ("- {id: b, user: d, groups: [authenticated], hash: HASH}", "groups"),
+            ("- {id: b, user: d, hash: HASH, token: hunter22}", "token"),
+            ("- {id: b, user: d, hash: HASH, expireTime: hunter22}", "expireTime"),
+            ("- {id: b, user: d, hash: HASH}\n- {id: b, user: e, hash: OTHER}", "id"),
+            ("- {id: b, user: d, hash: HASH}\n- {id: c, user: e, hash: HASH}", "hash"),
+            ("- {id: b, id: c, user: d, hash: HASH}", "id"),
+        ] {
+            let text = text.replace("HASH", SECRET).replace("OTHER", &SECRET.replace("2bb8", "2bb9"));
+            let why = tokens.load(text.as_bytes()).unwrap_err();
+            assert!(why.contains(word) && !why.contains("hunter22"), "{text}: {why}");
+        }
+        assert_eq!(tokens.known().len(), 1, "what was there stays");
+    }
+
+    #[test]
+    fn names_that_cannot_be_make_no_token() {
+        for user in ["", " a", "a\nb", "anonymous"] {
+            assert!(NewToken::make(user, &[], 1, None).is_err(), "{user:?}");
+        }
+        assert!(NewToken::make("a", &["authenticated".into()], 1, None).is_err());
+    }
 }
