@@ -10,9 +10,8 @@ pub(crate) fn run(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let access = Access::closed(Vec::new(), "default".to_owned(), Vec::new(), policy);
     // Nobody is called so; without a credential, they aren't in the group of all that have one.
-    let mut nobody = Identity::anonymous();
-    nobody.user = "nobody-\u{1f980}".to_owned();
-    if text.contains(&nobody.user) || text.contains("\\") {
+    let nobody = Identity { user: "nobody-\u{1f980}".to_owned(), ..Identity::anonymous() };
+    if text.contains(&nobody.user) || text.contains('\\') {
         return;
     }
     let caller = access.caller(nobody);

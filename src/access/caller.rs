@@ -20,7 +20,7 @@ pub struct Caller {
     /// The namespace they mean where they name none.
     pub default_namespace: String,
     /// What they may do where.
-    pub grants: Arc<[Grant]>,
+    pub grants: Arc<[Arc<Grant>]>,
     /// Namespaces in which clusters are seen by their owners and by operators alone.
     private: Arc<[Pattern]>,
     /// The namespaces served; none for all.
@@ -29,7 +29,7 @@ pub struct Caller {
 
 impl Caller {
     pub(super) fn new(identity: Identity, policy: &Policy, served: &[String], default_namespace: &str) -> Self {
-        let grants: Arc<[Grant]> = policy.grants_of(&identity).into();
+        let grants: Arc<[Arc<Grant>]> = policy.grants_of(&identity).into();
         let mut caller = Self {
             default_namespace: default_namespace.to_owned(),
             grants,
@@ -108,7 +108,7 @@ impl Caller {
 
     /// Where they may do what: namespaces and patterns of namespaces, each with a role.
     pub fn reach(&self) -> impl Iterator<Item = (String, Role)> {
-        let filled = |grant: &Grant| {
+        let filled = |grant: &Arc<Grant>| {
             let role = grant.role;
             let namespaces = grant.namespaces.iter().filter_map(|pattern| pattern.filled(self.names()));
             namespaces.map(move |namespace| (namespace, role)).collect::<Vec<_>>()
@@ -122,7 +122,7 @@ impl Caller {
 
     fn grants_in(&self, namespace: &str) -> impl Iterator<Item = &Grant> {
         let served = self.served.is_empty() || self.served.iter().any(|served| served == namespace);
-        self.grants.iter().filter(move |grant| {
+        self.grants.iter().map(AsRef::as_ref).filter(move |grant: &&Grant| {
             served && grant.namespaces.iter().any(|pattern| pattern.matches(self.names(), namespace))
         })
     }

@@ -56,7 +56,7 @@ pub struct Grant {
 /// Who may do what where.
 #[derive(Debug, Clone)]
 pub struct Policy {
-    rules: Vec<Rule>,
+    grants: Vec<(Subjects, Arc<Grant>)>,
     private_namespaces: Vec<Pattern>,
 }
 
@@ -65,16 +65,16 @@ pub struct Policy {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct File {
     version: u32,
-    grants: Vec<Rule>,
+    grants: Vec<GivenGrant>,
     #[serde(default)]
     private_namespaces: Vec<Pattern>,
     #[serde(default)]
     pod_rules: BTreeMap<String, PodRules>,
 }
 
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct Rule {
+struct GivenGrant {
     #[serde(default)]
     users: Vec<String>,
     #[serde(default)]
@@ -84,24 +84,27 @@ struct Rule {
     default_namespace: Option<Pattern>,
     /// The name of a set of rules.
     pod_rules: Option<String>,
-    #[serde(skip)]
-    pods: Arc<PodRules>,
+}
+
+/// Whom a grant is for.
+#[derive(Debug, Clone)]
+struct Subjects {
+    users: Vec<String>,
+    groups: Vec<String>,
 }
 
 impl Policy {
     /// Everybody may do everything.
     #[must_use]
     pub fn open() -> Self {
-        let rule = Rule {
-            users: vec![Identity::anonymous().user],
-            groups: Vec::new(),
+        let everybody = Subjects { users: vec![Identity::anonymous().user], groups: Vec::new() };
+        let everything = Grant {
             namespaces: vec![Pattern::any()],
             role: Role::Admin,
             default_namespace: None,
-            pod_rules: None,
             pods: Arc::new(PodRules::unrestricted()),
         };
-        Self { rules: vec![rule], private_namespaces: Vec::new() }
+        Self { grants: vec![(everybody, Arc::new(everything))], private_namespaces: Vec::new() }
     }
 
     /// Reads a policy file.
@@ -109,7 +112,7 @@ impl Policy {
     /// # Errors
     /// A sentence that says what is wrong, and where.
     pub fn read(bytes: &[u8]) -> Result<Self, String> {
-        let File { version, mut grants, private_namespaces, pod_rules } = read_file(bytes)?;
+        let File { version, grants, private_namespaces, pod_rules } = read_file(bytes)?;
         if version != 1 {
             return Err(format!("version: {version} isn't known here; this is version 1"));
         }
@@ -121,32 +124,29 @@ impl Policy {
                 return Err(format!("podRules.{name}: this name has a meaning of its own; choose another"));
             }
         }
-        for (index, rule) in grants.iter_mut().enumerate() {
-            rule.check().map_err(|wrong| format!("grants[{index}].{wrong}"))?;
-            let usual = if rule.role == Role::Admin { "unrestricted" } else { "restricted" };
-            let name = rule.pod_rules.as_deref().unwrap_or(usual);
+        let grant = |(index, given): (usize, GivenGrant)| {
+            given.check().map_err(|wrong| format!("grants[{index}].{wrong}"))?;
+            let usual = if given.role == Role::Admin { "unrestricted" } else { "restricted" };
+            let name = given.pod_rules.as_deref().unwrap_or(usual);
             let known = || sets.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
-            let rules = sets.get(name).ok_or_else(|| {
+            let pods = sets.get(name).ok_or_else(|| {
                 format!("grants[{index}].podRules: there is no set `{name}` under `podRules`; there are {}", known())
             })?;
-            rule.pods = Arc::clone(rules);
-        }
+            let GivenGrant { users, groups, namespaces, role, default_namespace, .. } = given;
+            let grant = Grant { namespaces, role, default_namespace, pods: Arc::clone(pods) };
+            Ok((Subjects { users, groups }, Arc::new(grant)))
+        };
+        let grants = grants.into_iter().enumerate().map(grant).collect::<Result<_, String>>()?;
         for (index, pattern) in private_namespaces.iter().enumerate() {
             check_pattern(pattern, false).map_err(|wrong| format!("privateNamespaces[{index}]: {wrong}"))?;
         }
-        Ok(Self { rules: grants, private_namespaces })
+        Ok(Self { grants, private_namespaces })
     }
 
     /// What this caller is given.
-    pub(super) fn grants_of(&self, identity: &Identity) -> Vec<Grant> {
-        let rules = self.rules.iter().filter(|rule| rule.is_about(identity));
-        let grant = |rule: &Rule| Grant {
-            namespaces: rule.namespaces.clone(),
-            role: rule.role,
-            default_namespace: rule.default_namespace.clone(),
-            pods: Arc::clone(&rule.pods),
-        };
-        rules.map(grant).collect()
+    pub(super) fn grants_of(&self, identity: &Identity) -> Vec<Arc<Grant>> {
+        let about = self.grants.iter().filter(|(subjects, _)| subjects.include(identity));
+        about.map(|(_, grant)| Arc::clone(grant)).collect()
     }
 
     pub(super) fn private_namespaces(&self) -> &[Pattern] {
@@ -154,14 +154,16 @@ impl Policy {
     }
 }
 
-impl Rule {
-    fn is_about(&self, identity: &Identity) -> bool {
+impl Subjects {
+    fn include(&self, identity: &Identity) -> bool {
         let in_group = |group: &String| {
             identity.groups.contains(group) || (group == AUTHENTICATED && identity.credential.is_some())
         };
         self.users.contains(&identity.user) || self.groups.iter().any(in_group)
     }
+}
 
+impl GivenGrant {
     fn check(&self) -> Result<(), String> {
         if self.users.is_empty() && self.groups.is_empty() {
             return Err(format!("users: a grant is for somebody; `groups: [{AUTHENTICATED}]` is everybody"));

@@ -114,9 +114,12 @@ impl Service {
             selection.owner.as_deref().map(|owner| if owner == "me" { caller.user() } else { owner }.to_owned());
         let caller = caller.clone();
         Ok(Box::new(move |entry: &Entry| {
+            // A cluster stays in its namespace: nobody who asks for another one has ever been told of it.
+            if namespace.as_ref().is_some_and(|namespace| entry.key.namespace != *namespace) {
+                return Sees::Nothing;
+            }
             let Some(form) = caller.sight(&entry.key, entry.owner.as_deref()) else { return Sees::Nothing };
-            let wanted = namespace.as_ref().is_none_or(|namespace| entry.key.namespace == *namespace)
-                && (owner.is_none() || entry.owner == owner)
+            let wanted = (owner.is_none() || entry.owner == owner)
                 && labels.matches(|key| entry.labels.get(key).map(String::as_str));
             if wanted { Sees::It(form) } else { Sees::Other(form) }
         }))
