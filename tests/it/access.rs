@@ -1,8 +1,14 @@
 //! Who may do what: tokens, policies, owners, streams whose rights change, and the audit.
 
+use base64::Engine as _;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use http::Method;
 use serde_json::{Value, json};
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::TcpStream;
+use tokio_tungstenite::tungstenite::Error as WsError;
 
+use crate::streams::Lines;
 use crate::support::{Guarded, Outcome, eventually};
 
 const PEOPLE: &[(&str, &[&str])] = &[("alice", &[]), ("bob", &[]), ("viv", &["lookers"]), ("olga", &[]), ("adam", &[])];
@@ -237,5 +243,78 @@ async fn the_audit_tells_who_changed_what() -> Outcome {
     for secret in ["a-secret", "another-secret", guarded.token("alice"), guarded.token("bob")] {
         assert!(!text.contains(secret), "{secret} in {text}");
     }
+    Ok(())
+}
+
+#[tokio::test]
+async fn whoever_goes_away_is_in_the_audit_too() -> Outcome {
+    let guarded = start().await?;
+    let head = format!(
+        "POST /clusters HTTP/1.1\r\nHost: localhost\r\nAuthorization: {}\r\nX-Request-Id: gone\r\n\
+         Content-Type: application/json\r\nContent-Length: 100\r\n\r\n{{\"name\":",
+        guarded.bearer("alice")
+    );
+    let mut stream = TcpStream::connect(guarded.address).await?;
+    stream.write_all(head.as_bytes()).await?;
+    stream.shutdown().await?;
+    drop(stream);
+    let line =
+        eventually("its line", async || Ok(guarded.audit()?.into_iter().find(|line| line["requestId"] == "gone")))
+            .await?;
+    assert_eq!((&line["user"], &line["action"]), (&json!("alice"), &json!("createCluster")), "{line}");
+    assert!([json!("FAILED"), json!("UNKNOWN")].contains(&line["result"]), "{line}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_websocket_of_a_page_has_its_token_in_a_subprotocol() -> Outcome {
+    let guarded = start().await?;
+    let encoded = BASE64_URL_SAFE_NO_PAD.encode(guarded.token("viv"));
+    let token = format!("base64url.bearer.authorization.k8s.io.{encoded}");
+    let both = format!("{token}, raygate.v1");
+    let mut socket = guarded.socket("/watch", &[("sec-websocket-protocol", &both)]).await?;
+    assert_eq!(socket.headers.get("sec-websocket-protocol").map(|value| value.as_bytes()), Some(&b"raygate.v1"[..]));
+    assert_eq!(socket.event().await?["type"], "SYNCED");
+    // One that isn't a token, and two that are.
+    let twice = format!("{both}, {token}");
+    let header = guarded.bearer("viv");
+    for headers in [
+        &[("sec-websocket-protocol", "base64url.bearer.authorization.k8s.io.bm9uc2Vuc2U, raygate.v1")][..],
+        &[("sec-websocket-protocol", "base64url.bearer.authorization.k8s.io.%%%, raygate.v1")],
+        &[("sec-websocket-protocol", twice.as_str())],
+        &[("sec-websocket-protocol", both.as_str()), ("authorization", header.as_str())],
+    ] {
+        match guarded.socket("/watch", headers).await {
+            Err(WsError::Http(response)) => assert_eq!(response.status(), 401, "{headers:?}"),
+            other => return Err(format!("{headers:?}: {:?}", other.err()).into()),
+        }
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn lines_say_why_they_end() -> Outcome {
+    let guarded = start().await?;
+    let header = guarded.bearer("viv");
+    let mut lines = Lines::ask_with(&guarded, Method::GET, "/watch", &[("authorization", &header)]).await?;
+    lines.until(|event| event["type"] == "SYNCED").await?;
+    guarded.files().write_policy(&without("lookers"))?;
+    let events = lines.until(|event| event["type"] == "ERROR").await?;
+    assert_eq!(events.last().map(|last| &last["error"]["code"]), Some(&json!("FORBIDDEN")), "{events:?}");
+    assert_eq!(lines.next().await?, None, "nothing more comes");
+    Ok(())
+}
+
+#[tokio::test]
+async fn other_rights_begin_the_picture_anew() -> Outcome {
+    let guarded = start().await?;
+    guarded.create("alice", &json!({"name": "demo", "head": {"env": {"A": "a-secret"}}})).await?;
+    let mut socket = guarded.socket("/watch", &[("authorization", &guarded.bearer("viv"))]).await?;
+    let events = socket.until(|event| event["type"] == "SYNCED").await?;
+    assert!(!json!(events).to_string().contains("a-secret"));
+    guarded.files().write_policy(&POLICY.replace("role: viewer", "role: operator"))?;
+    socket.until(|event| event["type"] == "RESYNC").await?;
+    let events = socket.until(|event| event["type"] == "SYNCED").await?;
+    assert!(json!(events).to_string().contains("a-secret"), "{events:?}");
     Ok(())
 }

@@ -10,7 +10,7 @@ use tokio::process::Command;
 use tokio::time::timeout;
 use tokio_tungstenite::tungstenite::Error as WsError;
 
-use crate::support::{Outcome, PATIENCE, Raygate};
+use crate::support::{Files, Guarded, Outcome, PATIENCE, Raygate};
 
 /// The status of an answer to this request, which asks for the connection to be closed, and its problem's code.
 async fn ask(raygate: &Raygate, request: &str) -> Outcome<(u16, Value)> {
@@ -240,6 +240,47 @@ async fn kubernetes_needs_an_account() -> Outcome {
     // In a pod without a usable account `auto` doesn't fall back to memory.
     let pod = [("KUBERNETES_SERVICE_HOST", "127.0.0.1"), ("KUBERNETES_SERVICE_PORT", "1")];
     is_no_start(&listen, &pod, &["raygate: "]).await
+}
+
+#[tokio::test]
+async fn access_files_must_be_right_from_the_start() -> Outcome {
+    let files = Files::new(&[("alice", &[])], "version: 1\ngrants: []")?;
+    let (tokens, policy) = (files.token_path().display().to_string(), files.policy_path().display().to_string());
+    let usual = ["--backend", "memory", "--listen", "127.0.0.1:0"];
+    let both = [&usual[..], &["--token-file", &tokens, "--policy-file", &policy]].concat();
+    is_no_start(&[&usual[..], &["--token-file", &tokens]].concat(), &[], &["--policy-file"]).await?;
+    is_no_start(&[&usual[..], &["--policy-file", &policy]].concat(), &[], &["--token-file"]).await?;
+    is_no_start(&[&both[..], &["--insecure-allow-anonymous"]].concat(), &[], &["--insecure-allow-anonymous"]).await?;
+    let absent = [&usual[..], &["--token-file", "/nonexistent/tokens", "--policy-file", &policy]].concat();
+    is_no_start(&absent, &[], &["/nonexistent/tokens"]).await?;
+    files.write_policy("version: 1\ngrants: [{users: [a], namespaces: [x], role: king}]")?;
+    is_no_start(&both, &[], &[&policy, "grants[0].role", "king"]).await?;
+    files.write_policy("version: 1\ngrants: []")?;
+    files.write_tokens(&["- {id: a, user: b, hash: c}".to_owned()])?;
+    is_no_start(&both, &[], &[&tokens, "[0]", "hash"]).await
+}
+
+#[tokio::test]
+async fn a_new_token_is_shown_once_and_its_line_is_for_the_file() -> Outcome {
+    let run = async |arguments: &[&str]| -> Outcome<_> {
+        let new = [&["token", "new"], arguments].concat();
+        let output = timeout(PATIENCE, command(&new, &[]).output()).await??;
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        Ok((output.status.code(), text(&output.stdout), text(&output.stderr)))
+    };
+    let (code, line, said) = run(&["--user", "alice", "--group", "a", "--group", "b c", "--note", "x: \"y\""]).await?;
+    assert_eq!((code, line.lines().count()), (Some(0), 1), "{said}");
+    let token = said.split_whitespace().last().unwrap_or_default();
+    assert!(token.starts_with("raygate_") && !line.contains(token), "{line}");
+    let files = Files::new(&[], "version: 1\ngrants: [{groups: [\"b c\"], namespaces: [default], role: viewer}]")?;
+    files.write_tokens(&[line.trim_end().to_owned()])?;
+    let guarded = Guarded::start(files, &["--backend", "memory"]).await?;
+    let bearer = format!("Bearer {token}");
+    let who = guarded.send(Method::GET, "/whoami", &[("authorization", &bearer)], "").await?.json();
+    assert_eq!((&who["name"], &who["groups"]), (&json!("alice"), &json!(["a", "b c"])), "{who}");
+    assert_eq!(run(&["--user", " alice"]).await?.0, Some(2));
+    assert_eq!(run(&[]).await?.0, Some(2));
+    Ok(())
 }
 
 #[tokio::test]
