@@ -273,7 +273,7 @@ async fn a_websocket_of_a_page_has_its_token_in_a_subprotocol() -> Outcome {
     let token = format!("base64url.bearer.authorization.k8s.io.{encoded}");
     let both = format!("{token}, raygate.v1");
     let mut socket = guarded.socket("/watch", &[("sec-websocket-protocol", &both)]).await?;
-    assert_eq!(socket.headers.get("sec-websocket-protocol").map(|value| value.as_bytes()), Some(&b"raygate.v1"[..]));
+    assert_eq!(socket.headers.get("sec-websocket-protocol").map(http::HeaderValue::as_bytes), Some(&b"raygate.v1"[..]));
     assert_eq!(socket.event().await?["type"], "SYNCED");
     // One that isn't a token, and two that are.
     let twice = format!("{both}, {token}");
