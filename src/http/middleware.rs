@@ -135,7 +135,7 @@ impl App {
 pub(super) async fn gate(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
     let path = request.extensions().get::<MatchedPath>().map(|path| path.as_str().to_owned()).unwrap_or_default();
     let Some(action) = action_of(request.method(), &path) else {
-        return no_action(&path);
+        return app.spend_unknown(peer(&request)).map_or_else(IntoResponse::into_response, |()| no_action(&path));
     };
     let response = match admit(&app, action, request).await {
         Ok((request, permit)) => {
@@ -166,11 +166,11 @@ async fn admit(app: &App, action: Action, mut request: Request) -> Result<(Reque
     trail.asks(action);
     let credential = credential::take(request.headers_mut());
     let access = &app.service.access;
-    let peer = request.extensions().get::<Peer>().map_or(IpAddr::V4(Ipv4Addr::LOCALHOST), |peer| peer.0);
+    let peer = peer(&request);
     if action.needs() == Need::Nothing {
         // Probes are cheap, and must never be refused.
-        if action != Action::Probe && !access.is_open() {
-            app.limits.unauthenticated(peer)?;
+        if action != Action::Probe {
+            app.spend_unknown(peer)?;
         }
         return Ok((request, None));
     }
@@ -182,13 +182,31 @@ async fn admit(app: &App, action: Action, mut request: Request) -> Result<(Reque
     }
     let caller = match identify(access, credential).await {
         Ok(caller) => caller,
-        Err(error) => return Err(app.limits.unauthenticated(peer).map_or_else(ApiError::from, |()| error)),
+        Err(error) => return Err(app.spend_unknown(peer).map_or_else(|limited| limited, |()| error)),
     };
     trail.is_by(&caller, reference(&mut request).await.as_deref());
     let permit = app.limits.request(caller.user())?;
     access.authorize(&caller, action, Target::Service)?;
     request.extensions_mut().insert(caller);
     Ok((request, Some(permit)))
+}
+
+/// Where there is no route.
+pub(super) async fn nothing(State(app): State<Arc<App>>, request: Request) -> Response {
+    app.spend_unknown(peer(&request))
+        .map_or_else(IntoResponse::into_response, |()| StatusCode::NOT_FOUND.into_response())
+}
+
+/// The address that a request came from.
+fn peer(request: &Request) -> IpAddr {
+    request.extensions().get::<Peer>().map_or(IpAddr::V4(Ipv4Addr::LOCALHOST), |peer| peer.0)
+}
+
+impl App {
+    /// Counts a request of whoever it may be. Where nobody is asked, nobody is limited.
+    fn spend_unknown(&self, peer: IpAddr) -> Result<(), ApiError> {
+        if self.service.access.is_open() { Ok(()) } else { self.limits.unauthenticated(peer).map_err(ApiError::from) }
+    }
 }
 
 /// The reference to a cluster in the path.

@@ -190,7 +190,8 @@ pub fn router(app: Arc<App>) -> Router {
         .route("/docs", get(docs::get_docs_redirect))
         .route("/docs/", get(docs::get_docs))
         .route("/docs/{*file}", get(docs::get_docs_file))
-        .route_layer(from_fn_with_state(Arc::clone(&app), middleware::gate));
+        .route_layer(from_fn_with_state(Arc::clone(&app), middleware::gate))
+        .fallback(middleware::nothing);
     layered(routes, app)
 }
 
