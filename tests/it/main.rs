@@ -10,6 +10,7 @@ mod doors;
 mod errors;
 mod layering;
 mod manifests;
+mod matrix;
 mod metrics;
 mod pages;
 mod routes;

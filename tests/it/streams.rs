@@ -13,7 +13,7 @@ use tokio::time::timeout;
 use tokio_tungstenite::tungstenite::Error as WsError;
 
 use crate::story::provisioned;
-use crate::support::{Outcome, PATIENCE, Raygate, Socket, states};
+use crate::support::{Api, Outcome, PATIENCE, Raygate, Socket, states};
 
 /// An answer whose body is read line by line, as it comes.
 pub(crate) struct Lines {
@@ -25,9 +25,22 @@ pub(crate) struct Lines {
 
 impl Lines {
     /// Sends a request and reads the head of its answer.
-    pub(crate) async fn ask(raygate: &Raygate, method: Method, path: &str) -> Outcome<Self> {
+    pub(crate) async fn ask(raygate: &Api, method: Method, path: &str) -> Outcome<Self> {
+        Self::ask_with(raygate, method, path, &[]).await
+    }
+
+    /// The same with these headers.
+    pub(crate) async fn ask_with(
+        raygate: &Api,
+        method: Method,
+        path: &str,
+        headers: &[(&'static str, &str)],
+    ) -> Outcome<Self> {
         let client = Client::builder(TokioExecutor::new()).build_http();
-        let request = Request::builder().method(method).uri(format!("http://{}{path}", raygate.address));
+        let mut request = Request::builder().method(method).uri(format!("http://{}{path}", raygate.address));
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
         let response = timeout(PATIENCE, client.request(request.body(Empty::<Bytes>::new())?)).await??;
         let (head, body) = response.into_parts();
         Ok(Self { status: head.status, headers: head.headers, body, rest: Vec::new() })
@@ -63,7 +76,7 @@ impl Lines {
     }
 
     /// The whole body.
-    async fn collect(self) -> Outcome<Bytes> {
+    pub(crate) async fn collect(self) -> Outcome<Bytes> {
         Ok(timeout(PATIENCE, self.body.collect()).await??.to_bytes())
     }
 }
