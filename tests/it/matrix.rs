@@ -47,8 +47,8 @@ fn policy(places: &Places) -> String {
             {"users": ["owner", "other"], "namespaces": [plain, private], "role": "user"},
             {"users": ["operator"], "namespaces": [plain, private], "role": "operator"},
             {"users": ["admin", "expired"], "namespaces": ["*"], "role": "admin"},
-            // As much as can be, and only there.
-            {"users": ["elsewhere"], "namespaces": [elsewhere], "role": "admin"},
+            // As much as can be, and only there: it is to be worth nothing in the other namespaces.
+            {"users": ["elsewhere", "viewer", "other"], "namespaces": [elsewhere], "role": "admin"},
         ],
         "privateNamespaces": [private],
     })
