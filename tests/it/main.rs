@@ -11,6 +11,7 @@ mod doors;
 mod errors;
 mod layering;
 mod manifests;
+mod matrix;
 mod metrics;
 mod pages;
 mod routes;
