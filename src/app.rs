@@ -268,6 +268,9 @@ fn tune(stream: &TcpStream) -> std::io::Result<()> {
 }
 
 #[cfg(test)]
+mod visibility;
+
+#[cfg(test)]
 mod tests {
     use axum::routing::get;
     use clap::Parser as _;

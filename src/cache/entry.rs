@@ -15,7 +15,7 @@ use crate::ray::lens::view;
 use crate::ray::mask::mask;
 use crate::ray::name::ClusterKey;
 use crate::ray::owner::owner;
-use crate::ray::render::{Form, render};
+use crate::ray::render::{Form, UNREADABLE, render};
 use crate::ray::revision::{digest, revision};
 
 /// One cluster at one moment. Never changed: another moment is another entry.
@@ -103,6 +103,10 @@ impl Face {
         };
         let servers = clear.as_object().into_iter().flatten();
         members.extend(servers.filter(|(name, _)| SERVER_MEMBERS.contains(&name.as_str())).map(owned));
+        if !readable && let Some(status) = members.get_mut("status") {
+            // Why it can't be read quotes what can't be.
+            status["message"] = UNREADABLE.into();
+        }
         Self::new(revision(&object), encode(&object), encode(&members))
     }
 }

@@ -152,10 +152,10 @@ pub(super) async fn gate(State(app): State<Arc<App>>, request: Request, next: Ne
 fn decision(response: &Response) -> Decision {
     let refused = response.extensions().get::<ApiError>().filter(|error| error.note.rule.is_some());
     match refused.map(|error| status(error.code).0) {
-        None => Decision::Allowed,
+        // What somebody may not see isn't there, here neither.
+        None | Some(StatusCode::NOT_FOUND) => Decision::Allowed,
         Some(StatusCode::UNAUTHORIZED) => Decision::Unauthenticated,
         Some(StatusCode::TOO_MANY_REQUESTS) => Decision::Limited,
-        Some(StatusCode::NOT_FOUND) => Decision::Hidden,
         Some(_) => Decision::Forbidden,
     }
 }

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use tokio::sync::watch;
 
 use super::{ApiError, ErrorCode, Selection, Service};
-use crate::access::{Action, Caller};
+use crate::access::{Action, Caller, Target};
 use crate::cache::Entry;
 use crate::clock;
 use crate::ray::name::ClusterKey;
@@ -101,9 +101,9 @@ impl Service {
         let lens = match &watcher.subject {
             Subject::Clusters(selection) => self.lens(&caller, Action::WatchClusters, selection)?,
             Subject::Cluster(key) => {
-                if let Some(entry) = self.cache.get(key) {
-                    self.may(&caller, Action::WatchCluster, key, (&entry.uid, entry.owner.as_deref()))?;
-                }
+                // Of the cluster itself the lens judges: one that they may not see any more is gone for them.
+                let target = Target::Namespace(&key.namespace);
+                self.access.authorize(&caller, Action::WatchCluster, target)?;
                 sight(&caller)
             }
         };

@@ -15,6 +15,9 @@ use super::name::ClusterKey;
 use super::owner::owner;
 use super::status::{self, GroupStatus, HeadStatus, State};
 
+/// What is said of a cluster that can't be read, where why isn't said.
+pub const UNREADABLE: &str = "What Kubernetes holds under this name can't be read.";
+
 /// How a cluster is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Form {

@@ -154,27 +154,29 @@ impl Subscription {
             return self.begin(vec![resync]);
         }
         let mut frames = Vec::new();
+        let mut unseen = Vec::new();
+        let told = self.told;
         for step in changes.steps {
             let entry = &step.entry;
             let known = self.known.get(&entry.key).is_some_and(|uid| *uid == entry.uid);
-            let frame = match (known, (self.lens)(entry)) {
+            match (known, (self.lens)(entry)) {
                 (known, Sees::It(form)) if !step.gone => {
                     self.known.insert(entry.key.clone(), entry.uid.clone());
                     let event = if known { EventType::Modified } else { EventType::Added };
-                    frame::of(entry, form, event, cursors, step.sequence)
+                    frames.push(frame::of(entry, form, event, cursors, step.sequence));
+                    self.told = step.sequence;
                 }
                 (true, Sees::It(form) | Sees::Other(form)) => {
                     self.known.remove(&entry.key);
-                    frame::of(entry, form, EventType::Deleted, cursors, step.sequence)
+                    frames.push(frame::of(entry, form, EventType::Deleted, cursors, step.sequence));
+                    self.told = step.sequence;
                 }
                 (true, Sees::Nothing) => {
                     self.known.remove(&entry.key);
-                    frame::unseen(&entry.key, &entry.uid, cursors, step.sequence)
+                    unseen.push(Arc::clone(entry));
                 }
                 (false, _) => continue,
-            };
-            frames.push(frame);
-            self.told = step.sequence;
+            }
             if self.only.is_some() && self.known.is_empty() {
                 self.ended = true;
                 break;
@@ -182,6 +184,11 @@ impl Subscription {
         }
         self.position = changes.upto;
         frames.reverse();
+        // When one that isn't seen any more last changed tells what is going on with it: these come first, by name, and
+        // their cursors tell nothing new.
+        unseen.sort_by(|one, other| one.key.cmp(&other.key));
+        let unseen = unseen.iter().rev().map(|entry| frame::unseen(&entry.key, &entry.uid, cursors, told));
+        frames.extend(unseen);
         self.due = frames;
     }
 }
