@@ -1,0 +1,129 @@
+//! What a RayCluster says of pods outside of their templates.
+
+use super::at::At;
+use super::differ;
+use super::judge::{Judge, clip, has_any, written};
+use crate::ray::name::OWN_PREFIX;
+
+/// Labels of the cluster from which batch schedulers take its priority: Volcano's through the operator, and Kueue's.
+const PRIORITY_LABELS: [&str; 2] = ["ray.io/priority-class-name", "kueue.x-k8s.io/priority-class"];
+
+impl Judge<'_> {
+    /// The cluster's labels.
+    pub(super) fn labels<'v>(&mut self, held: &At<'v>, wanted: &At<'v>) {
+        let before = held.all("metadata/labels").pop();
+        for label in PRIORITY_LABELS {
+            let value = wanted.all("metadata/labels").pop().and_then(|labels| labels.get(label));
+            let before = before.as_ref().and_then(|labels| labels.get(label));
+            if before.map(|at| at.value) != value.as_ref().map(|at| at.value) {
+                self.named("priorityClasses", &self.rules.priority_classes, label, value.as_ref());
+            }
+        }
+    }
+
+    /// The options of the spec that become containers, variables or volumes.
+    pub(super) fn options<'v>(&mut self, held: &At<'v>, spec: &At<'v>) {
+        let differs = |member| differ(held, spec, &[member]);
+        if let Some(autoscaler) = spec.get("autoscalerOptions").filter(|_| differs("autoscalerOptions")) {
+            self.container(&autoscaler);
+        }
+        if let Some(server) = spec.get("historyServerOptions").filter(|_| differs("historyServerOptions"))
+            && let Some(collector) = server.get("collectorOptions")
+        {
+            self.container(&collector);
+        }
+        if let Some(auth) = spec.get("authOptions").filter(|_| differs("authOptions")) {
+            let name = auth.get("secretName");
+            self.named("secrets", &self.rules.secrets, "secretName", name.as_ref());
+        }
+        if let Some(gcs) = spec.get("gcsFaultToleranceOptions").filter(|_| differs("gcsFaultToleranceOptions")) {
+            for credential in ["redisUsername/valueFrom", "redisPassword/valueFrom"] {
+                gcs.all(credential).iter().for_each(|source| self.variable_source(source));
+            }
+            for claim in gcs.all("storage/claimName") {
+                self.named("claims", &self.rules.claims, "claimName", Some(&claim));
+            }
+        }
+    }
+
+    /// The head's service. The operator takes the name, type and addresses of `headService` as they are.
+    pub(super) fn service(&mut self, head: &At<'_>) {
+        let rules = self.rules;
+        for (what, path) in [("serviceType", "serviceType"), ("type", "headService/spec/type")] {
+            for kind in head.all(path) {
+                self.named("serviceTypes", &rules.service_types, what, Some(&kind));
+            }
+        }
+        for name in head.all("headService/metadata/name") {
+            let text = name.text();
+            let own = format!("{}-head-svc", self.names.cluster);
+            if !text.is_empty() && *text != own && !self.fits(&rules.service_names, &text) {
+                let message = format!("You may not call the head's service {} (`serviceNames`).", clip(&text));
+                let allowed = std::iter::once(own).chain(written(&rules.service_names)).collect();
+                self.refuse("serviceNames", &name, message, allowed);
+            }
+        }
+        for (what, path) in [
+            ("`externalIPs`", "headService/spec/externalIPs/*"),
+            ("`externalName`", "headService/spec/externalName"),
+            ("`loadBalancerIP`", "headService/spec/loadBalancerIP"),
+            ("`selector`", "headService/spec/selector"),
+            ("`nodePort`", "headService/spec/ports/*/nodePort"),
+            ("`healthCheckNodePort`", "headService/spec/healthCheckNodePort"),
+        ] {
+            let unset = |at: &At<'_>| ["", "0", "{}"].contains(&&*at.text());
+            for at in head.all(path).into_iter().filter(|at| !unset(at)) {
+                self.needs_any("serviceTypes", &rules.service_types, what, &at);
+            }
+        }
+    }
+
+    /// The ingress. Its options are judged although it may be off: it can be turned on later.
+    pub(super) fn ingress(&mut self, head: &At<'_>) {
+        let rules = self.rules;
+        let host = head.all("ingressOptions/host").pop();
+        match (&host, enabled(head)) {
+            (Some(host), _) if !host.text().is_empty() => {
+                self.listed("ingressHosts", &rules.ingress_hosts, "host", host, &host.text());
+            }
+            (_, Some(on)) => self.needs_any("ingressHosts", &rules.ingress_hosts, "An ingress without a `host`", &on),
+            (_, None) => {}
+        }
+        for host in head.all("ingressOptions/tls/*/hosts/*") {
+            self.listed("ingressHosts", &rules.ingress_hosts, "hosts", &host, &host.text());
+        }
+        for name in head.all("ingressOptions/tls/*/secretName") {
+            self.named("secrets", &rules.secrets, "secretName", Some(&name));
+        }
+    }
+
+    /// The cluster's annotations, if there is an ingress: the operator copies all of them to it, and what its
+    /// controller makes of them can't be known. Ray's own and those without a prefix mean nothing to one.
+    pub(super) fn ingress_annotations<'v>(&mut self, held: &At<'v>, wanted: &At<'v>, ingress_differs: bool) {
+        let hosts = &self.rules.ingress_hosts;
+        let on = wanted.all("spec/headGroupSpec").iter().any(|node| enabled(node).is_some());
+        if !on || has_any(hosts) {
+            return;
+        }
+        let before = held.all("metadata/annotations").pop();
+        let now = wanted.all("metadata/annotations").pop();
+        for (key, at) in now.iter().flat_map(At::members) {
+            let as_before = before.as_ref().and_then(|before| before.value.get(key)) == Some(at.value);
+            if !may_configure_ingress(key) || (as_before && !ingress_differs) {
+                continue;
+            }
+            self.needs_any("ingressHosts", hosts, &format!("The annotation `{}` of an ingress", clip(key)), &at);
+        }
+    }
+}
+
+/// Where an ingress is turned on.
+fn enabled<'v>(head: &At<'v>) -> Option<At<'v>> {
+    head.get("enableIngress").filter(|on| *on.value != false)
+}
+
+/// Whether an ingress controller may read this annotation. The ingress' class becomes a member of it, no annotation.
+fn may_configure_ingress(key: &str) -> bool {
+    let harmless = ["ray.io/", "kubectl.kubernetes.io/", OWN_PREFIX];
+    key.contains('/') && key != "kubernetes.io/ingress.class" && !harmless.iter().any(|prefix| key.starts_with(prefix))
+}
