@@ -46,8 +46,6 @@ pub enum Decision {
     Unauthenticated,
     /// They may not, and are told so.
     Forbidden,
-    /// They may not even know that it is there.
-    Hidden,
     /// They ask for more than one caller gets.
     Limited,
 }
@@ -58,7 +56,6 @@ impl Decision {
             Self::Allowed => "allowed",
             Self::Unauthenticated => "unauthenticated",
             Self::Forbidden => "forbidden",
-            Self::Hidden => "hidden",
             Self::Limited => "limited",
         }
     }
@@ -195,14 +192,9 @@ mod tests {
         // A file that is refused leaves the time of the one that holds.
         metrics.reloaded(Which::Policy, Reload::Refused, at(1_700_000_002));
         metrics.reloaded(Which::Policy, Reload::Refused, at(1_700_000_003));
-        for decision in [
-            Decision::Allowed,
-            Decision::Unauthenticated,
-            Decision::Forbidden,
-            Decision::Hidden,
-            Decision::Limited,
-            Decision::Limited,
-        ] {
+        for decision in
+            [Decision::Allowed, Decision::Unauthenticated, Decision::Forbidden, Decision::Limited, Decision::Limited]
+        {
             metrics.decided(decision, Action::ListClusters);
         }
         metrics.decided(Decision::Limited, Action::DeleteCluster);
@@ -211,7 +203,6 @@ mod tests {
         let wanted = [
             r#"raygate_access_decisions_total{decision="allowed",action="listClusters"} 1"#,
             r#"raygate_access_decisions_total{decision="forbidden",action="listClusters"} 1"#,
-            r#"raygate_access_decisions_total{decision="hidden",action="listClusters"} 1"#,
             r#"raygate_access_decisions_total{decision="limited",action="deleteCluster"} 1"#,
             r#"raygate_access_decisions_total{decision="limited",action="listClusters"} 2"#,
             r#"raygate_access_decisions_total{decision="unauthenticated",action="listClusters"} 1"#,

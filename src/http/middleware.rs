@@ -148,14 +148,13 @@ pub(super) async fn gate(State(app): State<Arc<App>>, request: Request, next: Ne
     response
 }
 
-/// What an answer says of who may do what.
+/// What an answer says of who may do what. What is hidden counts like what isn't there: everybody may read the counters.
 fn decision(response: &Response) -> Decision {
     let refused = response.extensions().get::<ApiError>().filter(|error| error.note.rule.is_some());
     match refused.map(|error| status(error.code).0) {
-        None => Decision::Allowed,
+        None | Some(StatusCode::NOT_FOUND) => Decision::Allowed,
         Some(StatusCode::UNAUTHORIZED) => Decision::Unauthenticated,
         Some(StatusCode::TOO_MANY_REQUESTS) => Decision::Limited,
-        Some(StatusCode::NOT_FOUND) => Decision::Hidden,
         Some(_) => Decision::Forbidden,
     }
 }
