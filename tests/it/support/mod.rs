@@ -25,7 +25,7 @@ use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async};
 
 mod guarded;
 
-pub(crate) use guarded::Guarded;
+pub(crate) use guarded::{Files, Guarded};
 
 /// What a test answers: nothing, or how it failed.
 pub(crate) use crate::contract::Outcome;
