@@ -13,6 +13,7 @@ use crate::support::{Answer, Api, Guarded, Outcome, PATIENCE};
 mod bodies;
 mod floods;
 mod hidden;
+mod logs;
 mod paths;
 mod pods;
 mod reserved;
