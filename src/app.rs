@@ -30,7 +30,7 @@ use crate::metrics::{Metrics, Reload};
 use crate::operations::{Service, Settings};
 use crate::ray::lens::Defaults;
 
-/// Most bytes of a request's header lines.
+/// Most bytes of a request's head.
 const MAX_HEADER_BYTES: u32 = 64 * 1024;
 /// Most header lines of a request.
 const MAX_HEADERS: usize = 100;
@@ -213,7 +213,12 @@ async fn connection(stream: TcpStream, peer: SocketAddr, router: Router, app: Ar
     }
     let header_timeout = Duration::from_secs(app.config.header_timeout_seconds);
     let mut builder = auto::Builder::new(TokioExecutor::new());
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(header_timeout).max_headers(MAX_HEADERS);
+    builder
+        .http1()
+        .timer(TokioTimer::new())
+        .header_read_timeout(header_timeout)
+        .max_headers(MAX_HEADERS)
+        .max_buf_size(MAX_HEADER_BYTES as usize);
     builder
         .http2()
         .timer(TokioTimer::new())

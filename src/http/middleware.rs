@@ -148,7 +148,7 @@ pub(super) async fn gate(State(app): State<Arc<App>>, request: Request, next: Ne
     response
 }
 
-/// What an answer says of who may do what.
+/// What an answer says of who may do what. What is hidden counts like what isn't there: everybody may read the counters.
 fn decision(response: &Response) -> Decision {
     let refused = response.extensions().get::<ApiError>().filter(|error| error.note.rule.is_some());
     match refused.map(|error| status(error.code).0) {

@@ -12,7 +12,7 @@ use crate::ray::cluster::RayCluster;
 use crate::ray::document::Document;
 use crate::ray::fault::{Fault, FaultCode, Warning, escape};
 use crate::ray::json;
-use crate::ray::lens::{build, document_pointer, manifest_pointer, pointer_in_document, tokens, view};
+use crate::ray::lens::{build, document_pointer, manifest_pointer, pointer_in_sent, tokens, view};
 use crate::ray::manifest::Manifest;
 use crate::ray::name::ClusterKey;
 use crate::ray::owner;
@@ -53,7 +53,7 @@ impl Service {
         if !self.access.is_open() {
             json::merge(metadata, &owner::patch(Some(caller.user())));
         }
-        let place = |pointer: &str| wanted.place(pointer);
+        let place = |pointer: &str| wanted.place(pointer, &body.value);
         pods::check(caller, &key, None, &wanted.object, place)?;
         self.fresh()?;
 
@@ -99,9 +99,9 @@ impl Service {
 }
 
 impl Wanted {
-    /// Where in the body is what stands at this pointer in the RayCluster.
-    fn place(&self, pointer: &str) -> String {
-        if self.is_manifest { pointer.to_owned() } else { pointer_in_document(pointer, &self.object) }
+    /// Where in what was sent is what stands at this pointer in the RayCluster.
+    fn place(&self, pointer: &str, sent: &Value) -> String {
+        if self.is_manifest { pointer.to_owned() } else { pointer_in_sent(pointer, &self.object, sent) }
     }
 }
 

@@ -14,7 +14,7 @@ use crate::ray::cluster::RayCluster;
 use crate::ray::document::{Document, wrong_removals};
 use crate::ray::fault::{Fault, FaultCode, Warning, WarningCode};
 use crate::ray::json;
-use crate::ray::lens::{Edit, Refusal, document_pointer, edit, manifest_pointer, pointer_in_document, view};
+use crate::ray::lens::{Edit, Refusal, document_pointer, edit, manifest_pointer, pointer_in_sent, view};
 use crate::ray::manifest::Manifest;
 use crate::ray::name::ClusterKey;
 use crate::ray::owner::owner;
@@ -169,8 +169,9 @@ impl Service {
         } else {
             (wanted_document(&held.raw, body, way)?, Vec::new())
         };
-        let place =
-            |pointer: &str| if is_manifest { pointer.to_owned() } else { pointer_in_document(pointer, &object) };
+        let place = |pointer: &str| {
+            if is_manifest { pointer.to_owned() } else { pointer_in_sent(pointer, &object, &body.value) }
+        };
         pods::check(caller, key, Some(&held.raw), &object, place)?;
         self.check_dropped(held, &object)?;
         let standing = standing.into_iter();

@@ -21,6 +21,9 @@ mod outage;
 mod samples;
 mod story;
 
+/// What stands in Secrets: printf raygate-test-secret-of-kubernetes | base64
+const SECRET: &str = "cmF5Z2F0ZS10ZXN0LXNlY3JldC1vZi1rdWJlcm5ldGVz";
+
 /// Where the control plane is.
 pub(super) fn kubeconfig() -> Outcome<PathBuf> {
     let path = std::env::var_os("RAYGATE_BED_KUBECONFIG");
@@ -71,7 +74,7 @@ impl Bed {
 
     /// The objects that the contract's ground has.
     async fn add_objects(&self) -> Outcome {
-        let object = json!({"metadata": {"name": "present"}, "data": {"key": "dmFsdWU="}});
+        let object = json!({"metadata": {"name": "present"}, "data": {"key": SECRET}});
         let (configs, secrets): (Api<ConfigMap>, Api<Secret>) = (
             Api::namespaced(self.client.clone(), &self.namespace),
             Api::namespaced(self.client.clone(), &self.namespace),

@@ -485,7 +485,7 @@ async fn what_was_read_can_be_sent_back() -> Outcome {
     let raygate = Raygate::memory(&[]).await?;
     let document = json!({
         "name": "first", "labels": {"team": "a"}, "annotations": {"note": "b"}, "rayVersion": "2.52.0",
-        "head": {"cpu": "1", "memory": "2Gi", "env": {"A": "b"}, "rayStartParams": {"num-cpus": "0"}},
+        "head": {"cpu": "1", "memory": "2Gi", "env": {"A": "raygate-test-secret"}, "rayStartParams": {"num-cpus": "0"}},
         "workerGroups": {"small": {
             "replicas": 1, "minReplicas": 0, "maxReplicas": 3, "numOfHosts": 1, "cpu": "1", "memory": "2Gi",
         }},

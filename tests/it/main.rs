@@ -4,6 +4,7 @@
 mod contract;
 
 mod access;
+mod attacks;
 mod bed;
 mod corpus;
 mod crd;

@@ -38,7 +38,7 @@ fn document() -> Value {
         "workerGroups": {"small": {
             "replicas": 2, "minReplicas": 0, "maxReplicas": 5,
             "cpu": 0.5, "memory": "1Gi", "gpu": 1,
-            "env": {"MODE": "fast", "EMPTY": ""},
+            "env": {"MODE": "raygate-test-secret", "EMPTY": ""},
         }},
     })
 }
@@ -76,7 +76,10 @@ pub(crate) async fn story(raygate: &Api, outside: &impl Outside, namespace: &str
     let bounds = ["groupName", "replicas", "minReplicas", "maxReplicas"].map(|member| worker[member].clone());
     assert_eq!(bounds, [json!("small"), json!(2), json!(0), json!(5)]);
     let container = &worker["template"]["spec"]["containers"][0];
-    assert_eq!(container["env"], json!([{"name": "MODE", "value": "fast"}, {"name": "EMPTY", "value": ""}]));
+    assert_eq!(
+        container["env"],
+        json!([{"name": "MODE", "value": "raygate-test-secret"}, {"name": "EMPTY", "value": ""}])
+    );
     let amounts = json!({"cpu": "0.5", "memory": "1Gi", "nvidia.com/gpu": "1"});
     assert_eq!(container["resources"], json!({"limits": amounts, "requests": amounts}));
     assert_eq!(container["terminationMessagePolicy"], "FallbackToLogsOnError");

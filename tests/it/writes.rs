@@ -16,7 +16,7 @@ async fn patch(raygate: &Api, path: &str, body: &Value) -> Outcome<Answer> {
 fn document() -> Value {
     json!({
         "name": "demo", "labels": {"team": "a"}, "head": {"cpu": "1", "memory": "2Gi"},
-        "workerGroups": {"w": {"replicas": 1, "maxReplicas": 5, "cpu": "1", "memory": "1Gi", "env": {"A": "1"}}},
+        "workerGroups": {"w": {"replicas": 1, "maxReplicas": 5, "cpu": "1", "memory": "1Gi", "env": {"A": "raygate-test-secret-1"}}},
     })
 }
 
@@ -103,13 +103,17 @@ async fn a_poller_is_told_that_nothing_changed() -> Outcome {
 async fn a_patch_changes_what_it_names() -> Outcome {
     let raygate = Raygate::memory(&[]).await?;
     let before = created(&raygate).await?;
-    let answer =
-        patch(&raygate, "/clusters/demo", &json!({"workerGroups": {"w": {"replicas": 3, "env": {"B": "2"}}}})).await?;
+    let answer = patch(
+        &raygate,
+        "/clusters/demo",
+        &json!({"workerGroups": {"w": {"replicas": 3, "env": {"B": "raygate-test-secret-2"}}}}),
+    )
+    .await?;
     assert_eq!(answer.status, 200, "{answer:?}");
     let after = answer.json();
     let mut wanted = before["workerGroups"].clone();
     wanted["w"]["replicas"] = json!(3);
-    wanted["w"]["env"] = json!({"A": "1", "B": "2"});
+    wanted["w"]["env"] = json!({"A": "raygate-test-secret-1", "B": "raygate-test-secret-2"});
     assert_eq!(
         (&after["workerGroups"], &after["head"], &after["labels"]),
         (&wanted, &before["head"], &before["labels"])
@@ -117,7 +121,10 @@ async fn a_patch_changes_what_it_names() -> Outcome {
     let answer =
         patch(&raygate, "/clusters/demo", &json!({"labels": null, "workerGroups": {"w": {"env": {"A": null}}}}))
             .await?;
-    assert_eq!((answer.json().get("labels"), &answer.json()["workerGroups"]["w"]["env"]), (None, &json!({"B": "2"})));
+    assert_eq!(
+        (answer.json().get("labels"), &answer.json()["workerGroups"]["w"]["env"]),
+        (None, &json!({"B": "raygate-test-secret-2"}))
+    );
     for media_type in ["application/json", "application/merge-patch+json"] {
         let answer = raygate.send(Method::PATCH, "/clusters/demo", &[("content-type", media_type)], "{}").await?;
         assert_eq!(answer.status, 200, "{answer:?}");
@@ -228,7 +235,7 @@ fn foreign() -> Value {
                 "schedulerName": "default-scheduler",
                 "containers": [
                     {"name": name, "image": "rayproject/ray:2.52.0", "lifecycle": {"preStop": {"exec": {"command": ["ray", "stop"]}}},
-                     "env": [{"name": "THEIRS", "value": "1"}]},
+                     "env": [{"name": "THEIRS", "value": "raygate-test-secret-1"}]},
                     {"name": "proxy", "image": "busybox", "command": ["sleep", "infinity"]},
                 ],
             },
@@ -272,9 +279,9 @@ pub(crate) async fn foreign_fields_survive(raygate: &Api, add_finalizer: impl As
     })
     .await?;
     step(json!({"labels": {"mine": "1"}}), &|object| object["metadata"]["labels"]["mine"] = json!("1")).await?;
-    step(json!({"workerGroups": {"v": {"env": {"MINE": "2"}}}}), &|object| {
+    step(json!({"workerGroups": {"v": {"env": {"MINE": "raygate-test-secret-2"}}}}), &|object| {
         let env = &mut object["spec"]["workerGroupSpecs"][1]["template"]["spec"]["containers"][0]["env"];
-        *env = json!([{"name": "THEIRS", "value": "1"}, {"name": "MINE", "value": "2"}]);
+        *env = json!([{"name": "THEIRS", "value": "raygate-test-secret-1"}, {"name": "MINE", "value": "raygate-test-secret-2"}]);
     })
     .await?;
     step(json!({"head": {"cpu": "1"}}), &|object| {
@@ -329,7 +336,8 @@ async fn numbers_too_large_to_be_counted_hurt_nobody() -> Outcome {
 #[tokio::test]
 async fn nulls_under_unknown_names_are_told_however_many_others_there_are() -> Outcome {
     let raygate = Raygate::memory(&[]).await?;
-    let env: serde_json::Map<_, _> = (0..200).map(|index| (format!("V{index}"), json!("x"))).collect();
+    let env: serde_json::Map<_, _> =
+        (0..200).map(|index| (format!("V{index}"), json!("raygate-test-secret"))).collect();
     let answer = raygate.post("/clusters", &json!({"name": "demo", "head": {"env": env}})).await?;
     assert_eq!(answer.status, 201, "{answer:?}");
     let nulls: serde_json::Map<_, _> = env.keys().map(|name| (name.clone(), Value::Null)).collect();

@@ -22,7 +22,7 @@ mod tests;
 mod volumes;
 
 pub use edit::{Edit, Refusal, edit, respell_upstream};
-pub use place::{document_pointer, manifest_pointer, pointer_in_document, tokens};
+pub use place::{document_pointer, manifest_pointer, pointer_in_sent, tokens};
 pub use template::{GPU, canonical_quantity, is_same_quantity, ray_entry};
 
 use template::{Group, build_node, view_node};

@@ -12,11 +12,17 @@ pub fn document_pointer(field: &str, object: &Value) -> String {
     document_place(&tokens(field), object)
 }
 
-/// The same of a JSON Pointer into the RayCluster.
+/// The same of a JSON Pointer into the RayCluster, in a document as it was sent: what stands under no member of its own
+/// came with the `podTemplate`, if there is one.
 #[must_use]
-pub fn pointer_in_document(pointer: &str, object: &Value) -> String {
+pub fn pointer_in_sent(pointer: &str, object: &Value, sent: &Value) -> String {
     let tokens: Vec<_> = pointer.split('/').skip(1).map(unescape).collect();
-    document_place(&tokens.iter().map(String::as_str).collect::<Vec<_>>(), object)
+    let member = document_place(&tokens.iter().map(String::as_str).collect::<Vec<_>>(), object);
+    let template = member.rsplit_once('/').map(|(node, _)| format!("{node}/podTemplate"));
+    match template {
+        Some(template) if sent.pointer(&member).is_none() && sent.pointer(&template).is_some() => template,
+        _ => member,
+    }
 }
 
 fn document_place(members: &[&str], object: &Value) -> String {

@@ -4,7 +4,6 @@ use std::fmt::Debug;
 use std::net::SocketAddr;
 use std::ops::Deref;
 use std::process::{ExitStatus, Stdio};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -15,7 +14,7 @@ use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use serde_json::Value;
-use tokio::io::{AsyncBufRead, AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader, Lines};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::process::{Child, Command};
 use tokio::time::timeout;
@@ -24,6 +23,9 @@ use tokio_tungstenite::tungstenite::{Error as WsError, Message, client::IntoClie
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async};
 
 mod guarded;
+mod output;
+
+use output::Output;
 
 pub(crate) use guarded::{Files, Guarded};
 
@@ -37,8 +39,8 @@ pub(crate) const PATIENCE: Duration = Duration::from_mins(3);
 pub(crate) struct Raygate {
     child: Child,
     api: Api,
-    audit: Arc<Mutex<String>>,
-    log: Arc<Mutex<String>>,
+    out: Output,
+    log: Output,
 }
 
 /// A raygate that listens, wherever it runs.
@@ -106,25 +108,30 @@ impl Raygate {
         let mut command = Command::new(env!("CARGO_BIN_EXE_raygate"));
         let usual = ["--listen", "127.0.0.1:0", "--shutdown-delay-seconds", "0"];
         command.args(unless_given(&usual, arguments)).args(arguments);
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
-        command.env_remove("RUST_LOG").env_remove("KUBERNETES_SERVICE_HOST");
+        let (out, log) = (Output::new("out")?, Output::new("log")?);
+        command.stdin(Stdio::null()).stdout(out.writer()?).stderr(log.writer()?).kill_on_drop(true);
+        // All that can be logged, so that what may not be in a log is seen there.
+        command.env("RUST_LOG", "trace").env_remove("KUBERNETES_SERVICE_HOST");
         let mut child = command.spawn()?;
-        let log = keep(BufReader::new(child.stderr.take().ok_or("no standard error")?).lines());
-        let mut out = BufReader::new(child.stdout.take().ok_or("no standard output")?).lines();
-        let first = timeout(PATIENCE, out.next_line()).await??;
-        let address = first.as_deref().and_then(|line| line.strip_prefix("listening on http://"));
-        let address = address.ok_or_else(|| format!("it said {first:?}: {}", read(&log)))?.parse()?;
-        Ok(Self { child, api: Api::at(address), audit: keep(out), log })
+        let first = eventually("raygate listens", async || {
+            let ended = child.try_wait()?.is_some();
+            let first = out.lines()?.first().cloned();
+            if ended && first.is_none() { Err(log.read()?.into()) } else { Ok(first) }
+        })
+        .await?;
+        let address =
+            first.strip_prefix("listening on http://").ok_or_else(|| format!("it said {first:?}"))?.parse()?;
+        Ok(Self { child, api: Api::at(address), out, log })
     }
 
     /// The lines of the audit so far.
     pub(crate) fn audit(&self) -> Outcome<Vec<Value>> {
-        Ok(read(&self.audit).lines().map(serde_json::from_str).collect::<Result<_, _>>()?)
+        Ok(self.out.lines()?.iter().skip(1).map(|line| serde_json::from_str(line)).collect::<Result<_, _>>()?)
     }
 
     /// What it has logged so far.
-    pub(crate) fn log(&self) -> String {
-        read(&self.log)
+    pub(crate) fn log(&self) -> Outcome<String> {
+        self.log.read()
     }
 
     /// Starts the embedded backend with short delays, ready to serve.
@@ -224,24 +231,6 @@ impl Api {
 /// The flags, each with its value, that aren't among the given arguments.
 fn unless_given<'a>(flags: &[&'a str], given: &[&str]) -> Vec<&'a str> {
     flags.chunks(2).filter(|flag| !given.contains(&flag[0])).flatten().copied().collect()
-}
-
-/// Keeps all further lines.
-fn keep<R: AsyncBufRead + Unpin + Send + 'static>(mut lines: Lines<R>) -> Arc<Mutex<String>> {
-    let text = Arc::new(Mutex::new(String::new()));
-    let kept = Arc::clone(&text);
-    tokio::spawn(async move {
-        while let Ok(Some(line)) = lines.next_line().await {
-            let mut text = kept.lock().unwrap_or_else(PoisonError::into_inner);
-            text.push_str(&line);
-            text.push('\n');
-        }
-    });
-    text
-}
-
-fn read(log: &Mutex<String>) -> String {
-    log.lock().unwrap_or_else(PoisonError::into_inner).clone()
 }
 
 /// A WebSocket that watches.
