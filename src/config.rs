@@ -115,13 +115,7 @@ pub struct Config {
 
     /// Who is who: a file of tokens' hashes, as `raygate token new` writes them. With it nobody is served who doesn't say
     /// who they are.
-    #[arg(
-        long,
-        env = "RAYGATE_TOKEN_FILE",
-        requires = "policy_file",
-        conflicts_with = "insecure_allow_anonymous",
-        value_name = "FILE"
-    )]
+    #[arg(long, env = "RAYGATE_TOKEN_FILE", requires = "policy_file", value_name = "FILE")]
     pub token_file: Option<PathBuf>,
 
     /// Who may do what where: docs/security.md.
@@ -298,6 +292,9 @@ impl Config {
                  mean it.",
                 self.listen
             ));
+        }
+        if self.token_file.is_some() && self.insecure_allow_anonymous {
+            return Err("--insecure-allow-anonymous and --token-file contradict each other.".into());
         }
         if !self.namespaces.is_empty() && !self.namespaces.contains(&self.default_namespace) {
             return Err(format!(

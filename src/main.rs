@@ -33,7 +33,10 @@ async fn main() -> ExitCode {
 fn new_token(options: &NewTokenOptions) -> ExitCode {
     match NewToken::make(&options.user, &options.groups, options.days, options.note.as_deref()) {
         Ok(NewToken { token, line }) => {
-            println!("{line}");
+            if let Err(error) = writeln!(std::io::stdout(), "{line}").and_then(|()| std::io::stdout().flush()) {
+                eprintln!("raygate: the line can't be written, so there is no token: {error}");
+                return ExitCode::FAILURE;
+            }
             eprintln!("The token, which is shown this once: {token}");
             ExitCode::SUCCESS
         }

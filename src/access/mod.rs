@@ -19,7 +19,7 @@ pub mod pods;
 mod policy;
 mod tokens;
 
-pub use caller::Caller;
+pub use caller::{Caller, Standing};
 pub use files::{Files, Reloaded, Which};
 pub use identity::{Authenticator, Identity, Rejected};
 pub use pattern::Pattern;
@@ -236,23 +236,24 @@ impl Access {
         let (Need::Role(needed) | Need::Ownership(needed)) = action.needs() else { return Ok(()) };
         let namespace = match target {
             Target::Service => {
-                let best = caller.grants.iter().map(|grant| grant.role).max();
-                let enough = best.is_some_and(|role| role >= needed);
+                let enough = caller.best_role().is_some_and(|role| role >= needed);
                 return if enough { Ok(()) } else { Err(Denied::Role { needed, namespace: None }) };
             }
             Target::Namespace(namespace) => namespace,
             Target::Cluster(key, _) => &key.namespace,
         };
-        let Some(role) = caller.role_in(namespace) else { return Err(Denied::Namespace(namespace.to_owned())) };
-        if let Target::Cluster(key, owner) = target {
-            if caller.sight(key, owner).is_none() {
+        let Some(standing) = caller.standing(namespace) else { return Err(Denied::Namespace(namespace.to_owned())) };
+        if let Target::Cluster(_, owner) = target {
+            let own = caller.owns(owner);
+            if standing.sight(owner, own).is_none() {
                 return Err(Denied::Hidden);
             }
-            if role >= needed && matches!(action.needs(), Need::Ownership(_)) && !caller.may_change(key, owner) {
+            let owners = matches!(action.needs(), Need::Ownership(_));
+            if standing.role >= needed && owners && !standing.may_change(own) {
                 return Err(Denied::Owner);
             }
         }
-        if role < needed {
+        if standing.role < needed {
             return Err(Denied::Role { needed, namespace: Some(namespace.to_owned()) });
         }
         Ok(())

@@ -78,24 +78,36 @@ impl Pattern {
         !self.text.is_empty() && self.text.bytes().all(|byte| byte == b'*')
     }
 
-    /// As it is written, with its placeholders filled in; `None` if one of them stands for nothing.
-    pub(super) fn filled(&self, names: Names<'_>) -> Option<String> {
-        let runs = self.runs.iter().map(|run| literal(run, names)).collect::<Option<Vec<_>>>()?;
-        Some(runs.join("*"))
-    }
-
-    /// The one name that it stands for; `None` if it may stand for others.
-    pub(super) fn name(&self, names: Names<'_>) -> Option<String> {
-        if self.runs.len() == 1 { self.filled(names) } else { None }
+    /// With its placeholders filled in; `None`, which nothing matches, if one of them stands for nothing.
+    pub(super) fn filled(&self, names: Names<'_>) -> Option<Filled> {
+        self.runs.iter().map(|run| literal(run, names)).collect::<Option<_>>().map(Filled)
     }
 
     /// Whether the text matches; never if a placeholder stands for nothing. The time grows with the sum of the lengths.
     pub(super) fn matches(&self, names: Names<'_>, text: &str) -> bool {
-        let Some(runs) = self.runs.iter().map(|run| literal(run, names)).collect::<Option<Vec<_>>>() else {
-            return false;
-        };
-        let [first, middle @ .., last] = runs.as_slice() else {
-            return runs.first().is_some_and(|only| only == text);
+        self.filled(names).is_some_and(|filled| filled.matches(text))
+    }
+}
+
+/// A pattern whose placeholders are filled in: what stands between its `*`s, so at least one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Filled(Vec<String>);
+
+impl Filled {
+    /// The one name that it stands for; `None` if it may stand for others.
+    pub(super) fn name(&self) -> Option<&str> {
+        if let [only] = self.0.as_slice() { Some(only) } else { None }
+    }
+
+    /// As it would be written, each `*` as this.
+    pub(super) fn with(&self, star: &str) -> String {
+        self.0.join(star)
+    }
+
+    /// Whether the text matches. The time grows with the sum of the lengths.
+    pub(super) fn matches(&self, text: &str) -> bool {
+        let [first, middle @ .., last] = self.0.as_slice() else {
+            return self.name().is_some_and(|only| only == text);
         };
         let Some(rest) = text.strip_prefix(first.as_str()).and_then(|rest| rest.strip_suffix(last.as_str())) else {
             return false;

@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use utoipa::ToSchema;
 
 use super::identity::{AUTHENTICATED, Identity};
-use super::pattern::{Names, Pattern};
+use super::pattern::{Filled, Names, Pattern};
 use super::pods::PodRules;
+use crate::ray::fault::Faults;
 use crate::ray::name::is_dns1123_label;
+use crate::ray::owner;
 use crate::ray::yaml;
 
 /// What somebody may do in a namespace; each role may do all that the ones before it may.
@@ -168,6 +169,11 @@ impl GivenGrant {
         if self.users.is_empty() && self.groups.is_empty() {
             return Err(format!("users: a grant is for somebody; `groups: [{AUTHENTICATED}]` is everybody"));
         }
+        for (member, names) in [("users", &self.users), ("groups", &self.groups)] {
+            if let Some(index) = names.iter().position(|name| !owner::is_name(name)) {
+                return Err(format!("{member}[{index}]: nobody can be called this"));
+            }
+        }
         if self.namespaces.is_empty() {
             return Err("namespaces: a grant is for at least one namespace; `*` is all of them".into());
         }
@@ -178,10 +184,11 @@ impl GivenGrant {
         check_pattern(default, true).map_err(|wrong| format!("defaultNamespace: {wrong}"))?;
         // Whatever the caller is called.
         let sample = Names { cluster: "", user: "a" };
-        let Some(name) = default.name(sample) else {
+        let filled = default.filled(sample);
+        let Some(name) = filled.as_ref().and_then(Filled::name) else {
             return Err(format!("defaultNamespace: `{}` is more than one namespace", default.as_str()));
         };
-        if !self.namespaces.iter().any(|pattern| pattern.matches(sample, &name)) {
+        if !self.namespaces.iter().any(|pattern| pattern.matches(sample, name)) {
             return Err(format!("defaultNamespace: `{}` isn't among the grant's namespaces", default.as_str()));
         }
         Ok(())
@@ -191,7 +198,7 @@ impl GivenGrant {
 /// Whether a pattern can stand for a namespace: with `a` in place of what it leaves open it is one.
 fn check_pattern(pattern: &Pattern, named: bool) -> Result<(), String> {
     let filled = pattern.filled(Names { cluster: "", user: if named { "a" } else { "" } });
-    if filled.is_some_and(|filled| is_dns1123_label(&filled.replace('*', "a"))) {
+    if filled.is_some_and(|filled| is_dns1123_label(&filled.with("a"))) {
         return Ok(());
     }
     let name = if named { ", and {name} for the caller's name" } else { "" };
@@ -202,29 +209,26 @@ fn check_pattern(pattern: &Pattern, named: bool) -> Result<(), String> {
 }
 
 fn read_file<T: for<'de> Deserialize<'de>>(bytes: &[u8]) -> Result<T, String> {
-    read_yaml(bytes).and_then(|value| {
-        serde_path_to_error::deserialize(value).map_err(|error| {
-            let path = error.path().to_string();
-            if path == "." { error.inner().to_string() } else { format!("{path}: {}", error.inner()) }
-        })
+    let read = yaml::read(bytes).map_err(first)?;
+    if !read.twice.0.is_empty() {
+        let mut twice = read.twice;
+        read.places.explain(&mut twice);
+        return Err(first(twice));
+    }
+    serde_path_to_error::deserialize(read.value).map_err(|error| {
+        let path = error.path().to_string();
+        if path == "." { error.inner().to_string() } else { format!("{path}: {}", error.inner()) }
     })
 }
 
-/// A file of YAML in which no key is there twice.
-pub(super) fn read_yaml(bytes: &[u8]) -> Result<Value, String> {
-    let faults = |faults: crate::ray::fault::Faults| {
-        faults
-            .0
-            .first()
-            .map_or_else(String::new, |fault| format!("{} {}", fault.pointer, fault.message).trim().to_owned())
-    };
-    let read = yaml::read(bytes).map_err(faults)?;
-    if read.twice.0.is_empty() {
-        return Ok(read.value);
-    }
-    let mut twice = read.twice;
-    read.places.explain(&mut twice);
-    Err(faults(twice))
+/// The first fault, in a sentence.
+fn first(faults: Faults) -> String {
+    faults
+        .0
+        .into_iter()
+        .next()
+        .map(|fault| format!("{} {}", fault.pointer, fault.message).trim().to_owned())
+        .unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -268,7 +272,7 @@ privateNamespaces: ["user-*", team-a]
         ] {
             let caller = caller(POLICY, name, groups);
             assert_eq!(caller.default_namespace, default, "{name} {groups:?}");
-            let found = namespaces.map(|namespace| caller.role_in(namespace).map(Role::name));
+            let found = namespaces.map(|namespace| caller.standing(namespace).map(|standing| standing.role.name()));
             assert_eq!(found, roles, "{name} {groups:?}");
         }
     }
@@ -286,8 +290,11 @@ privateNamespaces: ["user-*", team-a]
         let viewer = caller(POLICY, "carol", &[]);
         let key = ClusterKey::new("playground", "demo");
         assert_eq!(
-            (viewer.sight(&key, Some("carol")), viewer.may_change(&key, Some("carol"))),
-            (Some(Form::Masked), false)
+            (
+                viewer.sight(&key, Some("carol")),
+                viewer.standing("playground").map(|standing| standing.may_change(true))
+            ),
+            (Some(Form::Masked), Some(false))
         );
     }
 
@@ -333,7 +340,9 @@ privateNamespaces: ["user-*", team-a]
             ("a", PodRules::unrestricted()),
             ("s", PodRules { host_namespaces: true, ..PodRules::restricted() }),
         ] {
-            assert_eq!(*caller(text, user, &[]).grants[0].pods, rules, "{user}");
+            let identity = Identity { user: user.into(), ..Identity::anonymous() };
+            let grants = Policy::read(text.as_bytes()).unwrap().grants_of(&identity);
+            assert_eq!(*grants[0].pods, rules, "{user}");
         }
     }
 }

@@ -7,14 +7,14 @@ use async_trait::async_trait;
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use jiff::{SignedDuration, Timestamp};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_path_to_error::Segment;
 use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
 
 use super::identity::{ANONYMOUS, AUTHENTICATED, Authenticator, Identity, Rejected};
-use super::policy::read_yaml;
 use crate::clock;
-use crate::ray::owner;
+use crate::ray::{owner, yaml};
 
 /// What tokens begin with, so that a scanner for leaked secrets knows them.
 const PREFIX: &str = "raygate_";
@@ -24,6 +24,9 @@ const HASH: &str = "sha256:";
 
 /// The name of the authenticator.
 const NAME: &str = "token";
+
+/// The members of a line.
+const MEMBERS: [&str; 6] = ["id", "user", "groups", "hash", "expireTime", "note"];
 
 /// One line of the file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -36,10 +39,15 @@ struct Stored {
     groups: Vec<String>,
     /// `sha256:` and the token's SHA-256 in hexadecimal.
     hash: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "said", skip_serializing_if = "Option::is_none")]
     expire_time: Option<Timestamp>,
     #[serde(skip_serializing_if = "Option::is_none")]
     note: Option<String>,
+}
+
+/// A time that is there must be one: an empty one would make a token that is valid for ever.
+fn said<'de, D: Deserializer<'de>>(time: D) -> Result<Option<Timestamp>, D::Error> {
+    Timestamp::deserialize(time).map(Some)
 }
 
 /// The tokens of a file. Only their hashes are held: whoever reads the file can't use them.
@@ -98,13 +106,32 @@ impl Authenticator for StaticTokens {
 }
 
 fn read(bytes: &[u8]) -> Result<Vec<Identity>, String> {
-    let stored: Vec<Stored> = serde_path_to_error::deserialize(read_yaml(bytes)?).map_err(|error| {
-        // Only names are told: a token that was put in place of its hash must not reach a log.
+    if is_blank(bytes) {
+        return Ok(Vec::new());
+    }
+    // Nothing that stands in the file is quoted: a token in the wrong place must not reach a log.
+    let read = yaml::read(bytes).map_err(|faults| {
+        let place = faults.0.first().and_then(|fault| Some(fault.message.rsplit_once(" (line ")?.1.to_owned()));
+        format!("this is not YAML that can be read{}", place.map(|place| format!(" (line {place}")).unwrap_or_default())
+    })?;
+    if !read.twice.0.is_empty() {
+        return Err("a member is there more than once".to_owned());
+    }
+    let stored: Vec<Stored> = serde_path_to_error::deserialize(read.value).map_err(|error| {
+        let index = error.path().iter().find_map(|segment| match segment {
+            Segment::Seq { index } => Some(format!("[{index}]: ")),
+            Segment::Map { .. } | Segment::Enum { .. } | Segment::Unknown => None,
+        });
+        let path = error.path().to_string();
+        let member = MEMBERS.iter().find(|member| path.ends_with(&format!("].{member}")));
         let inner = error.inner().to_string();
-        let told = inner.split(',').next().unwrap_or_default();
-        let named = ["missing field", "unknown field"].iter().any(|what| told.starts_with(what)) && told.len() < 40;
-        let what = if named { told } else { "this isn't what belongs here" };
-        format!("{}: {what}", error.path())
+        let missing = MEMBERS.iter().find(|member| inner.starts_with(&format!("missing field `{member}`")));
+        let what = match (missing, member) {
+            (Some(member), _) => format!("`{member}` is missing"),
+            (None, Some(member)) => format!("{member}: this isn't what belongs here"),
+            (None, None) => format!("this takes a list of objects, each with {}", MEMBERS.join(", ")),
+        };
+        index.unwrap_or_default() + &what
     })?;
     let (mut ids, mut hashes) = (HashSet::new(), HashSet::new());
     let mut known = Vec::new();
@@ -138,6 +165,12 @@ fn read(bytes: &[u8]) -> Result<Vec<Identity>, String> {
         });
     }
     Ok(known)
+}
+
+/// Whether there is nothing in a file but comments: no token.
+fn is_blank(bytes: &[u8]) -> bool {
+    let lines = std::str::from_utf8(bytes).map(|text| text.lines().map(str::trim));
+    lines.is_ok_and(|mut lines| lines.all(|line| line.is_empty() || line.starts_with('#')))
 }
 
 fn is_word(id: &str) -> bool {
@@ -256,6 +289,8 @@ mod tests {
         let other = SECRET.replace("2bb8", "2bb9");
         for changed in [
             "[]".to_owned(),
+            "# nobody\n".to_owned(),
+            String::new(),
             line.replace("carol", "dave"),
             line.replace(SECRET, &other),
             line.replace("id: a", "id: b"),
@@ -271,7 +306,6 @@ mod tests {
         let good = format!("- {{id: a, user: carol, hash: \"{SECRET}\"}}");
         let tokens = store(&[&good]);
         for (text, word) in [
-            ("", "empty"),
             ("{}", ""),
             ("- {id: b, user: d}", "hash"),
             ("- {id: b, user: d, hash: hunter22}", "hash"),
@@ -283,11 +317,18 @@ mod tests {
             ("- {id: b, user: \" d\", hash: HASH}", "user"),
             ("- {id: b, user: anonymous, hash: HASH}", "user"),
             ("- {id: b, user: d, groups: [authenticated], hash: HASH}", "groups"),
-            ("- {id: b, user: d, hash: HASH, token: hunter22}", "token"),
+            ("- {id: b, user: d, hash: HASH, token: hunter22}", "expireTime"),
+            ("- {id: b, user: d, hash: HASH, hunter22: x}", "[0]"),
+            ("- {hunter22: {hunter22: x}}", "[0]"),
+            ("- {id: b, user: d, hash: HASH, hunter22: x, hunter22: x}", "more than once"),
+            ("- hunter22: *hunter22", "line 1"),
+            ("hunter22", "list"),
+            ("- {id: b, user: me, hash: HASH}", "user"),
+            ("- {id: b, user: d, hash: HASH, expireTime: }", "expireTime"),
             ("- {id: b, user: d, hash: HASH, expireTime: hunter22}", "expireTime"),
             ("- {id: b, user: d, hash: HASH}\n- {id: b, user: e, hash: OTHER}", "id"),
             ("- {id: b, user: d, hash: HASH}\n- {id: c, user: e, hash: HASH}", "hash"),
-            ("- {id: b, id: c, user: d, hash: HASH}", "id"),
+            ("- {id: b, id: c, user: d, hash: HASH}", "more than once"),
         ] {
             let text = text.replace("HASH", SECRET).replace("OTHER", &SECRET.replace("2bb8", "2bb9"));
             let why = tokens.load(text.as_bytes()).unwrap_err();

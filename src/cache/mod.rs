@@ -140,7 +140,13 @@ impl Cache {
         let key = ClusterKey::new(observed.namespace(), observed.name());
         let held = self.get(&key).filter(|held| held.uid == observed.uid());
         // Gone or replaced in the meantime: then the answer is all there is to say.
-        held.unwrap_or_else(|| Arc::new(Entry::new(observed, &Nodes::default(), 0)))
+        held.unwrap_or_else(|| Self::alone(observed))
+    }
+
+    /// What an object says by itself, without its pods.
+    #[must_use]
+    pub fn alone(observed: &Observed<RayCluster>) -> Arc<Entry> {
+        Arc::new(Entry::new(observed, &Nodes::default(), 0))
     }
 
     /// The pods whose owner has this uid, as they are known.

@@ -169,10 +169,15 @@ async fn admit(app: &App, action: Action, mut request: Request) -> Result<(Reque
     let peer = peer(&request);
     if action.needs() == Need::Nothing {
         // Probes are cheap, and must never be refused.
-        if action != Action::Probe {
-            app.spend_unknown(peer)?;
+        if action == Action::Probe || access.is_open() {
+            return Ok((request, None));
         }
-        return Ok((request, None));
+        // Whoever has a token doesn't share the limit of those who have none.
+        let permit = match identify(access, credential).await {
+            Ok(caller) => Some(app.limits.request(caller.user())?),
+            Err(_) => app.spend_unknown(peer).map(|()| None)?,
+        };
+        return Ok((request, permit));
     }
     if access.is_open() {
         let caller = access.anonymous();

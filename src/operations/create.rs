@@ -4,7 +4,7 @@ use serde::Deserialize as _;
 use serde_json::Value;
 
 use super::error::from_manager;
-use super::{ApiError, Service, Written, pods, shown};
+use super::{ApiError, Service, Written, pods};
 use crate::access::{Action, Caller, Target};
 use crate::manager::ManagerError;
 use crate::ray::body::{Body, Format};
@@ -61,7 +61,7 @@ impl Service {
             .map_err(|error| ApiError::faulty(Fault::new("", FaultCode::InvalidValue, error.to_string()).into()))?;
         match self.backend.clusters.create(&cluster).await {
             Ok(observed) => {
-                let cluster = shown(caller, self.cache.wrote(&observed));
+                let cluster = self.shown_written(caller, &observed);
                 Ok(Written { cluster, changed: vec![String::new()], warnings: wanted.warnings })
             }
             Err(ManagerError::AlreadyExists) => Err(self.taken(caller, &key).await),

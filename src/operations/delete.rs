@@ -1,7 +1,7 @@
 //! Delete a cluster.
 
 use super::error::from_manager;
-use super::{ApiError, ErrorCode, Guard, Service, shown};
+use super::{ApiError, ErrorCode, Guard, Service};
 use crate::access::{Action, Caller};
 use crate::cache::Shown;
 use crate::manager::{Deletion, ManagerError, Preconditions};
@@ -43,7 +43,7 @@ impl Service {
             }
             self.may(caller, Action::DeleteCluster, &key, (observed.uid(), owner))?;
             guard.check(Some(&observed.raw))?;
-            let deleting = |observed| Ok(Deleted::Started(shown(caller, self.cache.wrote(observed))));
+            let deleting = |observed| Ok(Deleted::Started(self.shown_written(caller, observed)));
             if observed.metadata.deletion_timestamp.is_some() {
                 return deleting(&observed);
             }

@@ -7,7 +7,8 @@ use std::time::Duration;
 use crate::access::{Access, Action, Caller, Denied, Target};
 use crate::cache::{Cache, Entry, Shown};
 use crate::clock;
-use crate::manager::{Backend, ManagerError};
+use crate::manager::{Backend, ManagerError, Observed};
+use crate::ray::cluster::RayCluster;
 use crate::ray::fault::Warning;
 use crate::ray::lens::Defaults;
 use crate::ray::name::{ClusterKey, ClusterRef};
@@ -120,6 +121,14 @@ impl Service {
         Err(denied.about(key, Some(uid)))
     }
 
+    /// A write's answer goes into the cache. What is shown is the cluster as it now is known to be; where it has become
+    /// somebody else's meanwhile and is hidden, what was written.
+    fn shown_written(&self, caller: &Caller, observed: &Observed<RayCluster>) -> Shown {
+        let entry = self.cache.wrote(observed);
+        let visible = caller.sight(&entry.key, entry.owner.as_deref()).is_some();
+        shown(caller, if visible { entry } else { Cache::alone(observed) })
+    }
+
     /// Nothing can be said before everything has been read once.
     fn known(&self) -> Result<(), ApiError> {
         if self.cache.synced() {
@@ -135,9 +144,8 @@ impl Service {
     }
 }
 
-/// A cluster in the form that the caller may see.
+/// A cluster in the form that the caller, who may see it, may see.
 fn shown(caller: &Caller, entry: Arc<Entry>) -> Shown {
-    // One that they made or changed they may see at least so.
     let form = caller.sight(&entry.key, entry.owner.as_deref()).unwrap_or(Form::Masked);
     Shown { entry, form }
 }

@@ -3,13 +3,13 @@
 use serde_json::{Value, json};
 
 use super::error::from_manager;
-use super::{ApiError, Service, Written, shown};
+use super::{ApiError, Service, Written};
 use crate::access::{Action, Caller};
 use crate::manager::ManagerError;
 use crate::ray::body::{Body, Format};
 use crate::ray::fault::{Fault, FaultCode};
 use crate::ray::json;
-use crate::ray::owner::{LONGEST, is_name, owner, patch};
+use crate::ray::owner::{LONGEST, OWNER, is_name, label, owner, patch};
 
 impl Service {
     /// Makes somebody the owner of a cluster: `{"owner": "name"}`; `null` makes it nobody's.
@@ -33,14 +33,14 @@ impl Service {
                 return Err(ApiError::deleting(&key));
             }
             let written = |observed, changed| {
-                let cluster = shown(caller, self.cache.wrote(observed));
+                let cluster = self.shown_written(caller, observed);
                 Ok(Written { cluster, changed, warnings: Vec::new() })
             };
             let mut object = held.raw.clone();
             json::merge(&mut object["metadata"], &patch(wanted.as_deref()));
-            // An empty map that wasn't there says nothing.
-            let changed: Vec<_> = json::changes(&held.raw, &object);
-            if owner(&held.raw) == wanted.as_deref() && (wanted.is_none() || object == held.raw) {
+            let changed = json::changes(&held.raw, &object);
+            let said = |member: &str| held.raw["metadata"][member].get(OWNER).and_then(Value::as_str);
+            if said("annotations") == wanted.as_deref() && said("labels") == wanted.as_deref().map(label).as_deref() {
                 return written(&held, Vec::new());
             }
             let difference = json!({"metadata": patch(wanted.as_deref())});

@@ -1,13 +1,17 @@
 //! Read clusters: one, a page of many, the object behind one. All from the cache.
 
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
 use bytes::Bytes;
 use serde_json::Value;
 
 use super::{ApiError, ErrorCode, Service, page_token, shown};
-use crate::access::{Action, Caller, Target};
+use crate::access::{Action, Caller, Sight, Standing, Target};
 use crate::cache::{Entry, Shown};
 use crate::ray::fault::{Fault, FaultCode};
 use crate::ray::name::is_dns1123_label;
+use crate::ray::owner::ME;
 use crate::ray::selector::Selector;
 use crate::ray::yaml;
 use crate::stream::{Lens, Sees};
@@ -110,15 +114,15 @@ impl Service {
         })?;
         let target = namespace.as_deref().map_or(Target::Service, Target::Namespace);
         self.access.authorize(caller, action, target)?;
-        let owner =
-            selection.owner.as_deref().map(|owner| if owner == "me" { caller.user() } else { owner }.to_owned());
+        let owner = selection.owner.as_deref().map(|owner| if owner == ME { caller.user() } else { owner }.to_owned());
         let caller = caller.clone();
+        let standings = Standings::default();
         Ok(Box::new(move |entry: &Entry| {
             // A cluster stays in its namespace: nobody who asks for another one has ever been told of it.
             if namespace.as_ref().is_some_and(|namespace| entry.key.namespace != *namespace) {
                 return Sees::Nothing;
             }
-            let Some(form) = caller.sight(&entry.key, entry.owner.as_deref()) else { return Sees::Nothing };
+            let Some(form) = standings.sight(&caller, entry) else { return Sees::Nothing };
             let wanted = (owner.is_none() || entry.owner == owner)
                 && labels.matches(|key| entry.labels.get(key).map(String::as_str));
             if wanted { Sees::It(form) } else { Sees::Other(form) }
@@ -129,4 +133,22 @@ impl Service {
 fn bad_page_token() -> ApiError {
     let message = "This token wasn't given out with a page of this list; begin anew without one.";
     ApiError::faulty(Fault::new("?pageToken", FaultCode::InvalidParameter, message).into())
+}
+
+/// What a caller is in each namespace, found out once.
+#[derive(Default)]
+pub(super) struct Standings(Mutex<HashMap<String, Option<Standing>>>);
+
+impl Standings {
+    /// How the caller, always the same one, may see a cluster.
+    pub(super) fn sight(&self, caller: &Caller, entry: &Entry) -> Sight {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let namespace = &entry.key.namespace;
+        let standing = match known.get(namespace) {
+            Some(standing) => *standing,
+            None => *known.entry(namespace.clone()).or_insert(caller.standing(namespace)),
+        };
+        let owner = entry.owner.as_deref();
+        standing?.sight(owner, caller.owns(owner))
+    }
 }

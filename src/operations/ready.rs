@@ -42,7 +42,13 @@ impl Service {
         let draining = self.draining.load(Ordering::Relaxed);
         let process =
             Check { name: "process".into(), ok: !draining, code: draining.then_some("DRAINING"), age_seconds: None };
-        let feeds = self.cache.feeds().into_iter().map(|feed| check(feed, self.settings.max_staleness));
+        // Which namespaces there are isn't for everybody.
+        let open = self.access.is_open();
+        let named = |feed: FeedStatus| {
+            let what = feed.what.split(' ').next().filter(|_| !open).map(str::to_owned).unwrap_or(feed.what);
+            FeedStatus { what, ..feed }
+        };
+        let feeds = self.cache.feeds().into_iter().map(named).map(|feed| check(feed, self.settings.max_staleness));
         let checks: Vec<_> = [process].into_iter().chain(feeds).collect();
         Readiness { ready: checks.iter().all(|check| check.ok), checks }
     }

@@ -43,8 +43,7 @@ impl Service {
     /// # Errors
     /// A namespace that the caller may not use; a selector that can't be read.
     pub fn watch(&self, caller: &Caller, selection: &Selection) -> Result<Watcher, ApiError> {
-        // Before anything is judged: what changes meanwhile is judged again.
-        let rules_changed = self.access.changed();
+        let rules_changed = self.rules_changed();
         let lens = self.lens(caller, Action::WatchClusters, selection)?;
         self.known()?;
         let subscription = Subscription::collection(Arc::clone(&self.cache), lens, self.settings.heartbeat);
@@ -57,7 +56,7 @@ impl Service {
     /// # Errors
     /// No such cluster.
     pub fn watch_one(&self, caller: &Caller, reference: &str) -> Result<Watcher, ApiError> {
-        let rules_changed = self.access.changed();
+        let rules_changed = self.rules_changed();
         let key = self.resolve(caller, Action::WatchCluster, reference)?;
         self.held(caller, Action::WatchCluster, &key)?;
         let (cache, heartbeat) = (Arc::clone(&self.cache), self.settings.heartbeat);
@@ -66,11 +65,21 @@ impl Service {
         Ok(Watcher { subscription, subject: Subject::Cluster(key), caller: caller.clone(), rules_changed })
     }
 
+    /// Tells when the rules change; once at the beginning too, for the caller was judged before.
+    fn rules_changed(&self) -> watch::Receiver<u64> {
+        let mut changed = self.access.changed();
+        changed.mark_changed();
+        changed
+    }
+
     /// What comes next. Cancelling loses nothing.
     pub async fn next(&self, watcher: &mut Watcher) -> Next {
         loop {
             let expires = watcher.caller.identity.expires;
             let left = expires.map(|at| Duration::try_from(at.duration_since(clock::now())).unwrap_or_default());
+            if left.is_some_and(|left| left.is_zero()) {
+                return Next::Refused(ApiError::new(ErrorCode::Unauthenticated, "Your credential has expired."));
+            }
             tokio::select! {
                 biased;
                 changed = watcher.rules_changed.changed() => {
@@ -79,11 +88,7 @@ impl Service {
                     }
                 }
                 // An hour at a time: timers don't follow the wall clock when it is set.
-                () = tokio::time::sleep(left.unwrap_or(Duration::MAX).min(Duration::from_hours(1))) => {
-                    if left.is_some_and(|left| left < Duration::from_hours(1)) {
-                        return Next::Refused(ApiError::new(ErrorCode::Unauthenticated, "Your credential has expired."));
-                    }
-                }
+                () = tokio::time::sleep(left.unwrap_or(Duration::MAX).min(Duration::from_hours(1))) => {}
                 frame = watcher.subscription.next() => return frame.map_or(Next::Done, Next::Frame),
             }
         }

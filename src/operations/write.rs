@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::create::field_pointer;
 use super::error::from_manager;
-use super::{ApiError, ErrorCode, Service, Written, pods, shown};
+use super::{ApiError, ErrorCode, Service, Written, pods};
 use crate::access::{Action, Caller};
 use crate::manager::{ManagerError, Observed};
 use crate::ray::body::{Body, Format};
@@ -184,9 +184,8 @@ impl Service {
         }
 
         let difference = json::difference(&held.raw, &object);
-        let written = |observed, changed| {
-            Ok(Some(Written { cluster: shown(caller, self.cache.wrote(observed)), changed, warnings }))
-        };
+        let written =
+            |observed, changed| Ok(Some(Written { cluster: self.shown_written(caller, observed), changed, warnings }));
         if difference.is_empty() {
             return written(held, Vec::new());
         }

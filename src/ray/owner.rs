@@ -7,6 +7,9 @@ use sha2::{Digest as _, Sha256};
 /// the first 32 hexadecimal digits of its SHA-256. Another format would have another key.
 pub const OWNER: &str = "raygate.dev/owner";
 
+/// Whoever asks, in a selection: nobody can be called this.
+pub const ME: &str = "me";
+
 /// Longest name of an owner, in bytes.
 pub const LONGEST: usize = 253;
 
@@ -28,11 +31,16 @@ pub fn patch(name: Option<&str>) -> Value {
     json!({"annotations": {OWNER: name}, "labels": {OWNER: name.map(label)}})
 }
 
-/// Whether somebody may be called this: some text in one line, without blanks around it.
+/// Whether somebody may be called this: some text in one line that can be seen, without blanks around it.
 #[must_use]
 pub fn is_name(name: &str) -> bool {
-    let inside = |c: char| !c.is_control() && !matches!(c, '\u{2028}' | '\u{2029}');
-    (1..=LONGEST).contains(&name.len()) && name.trim() == name && name.chars().all(inside)
+    // Nothing that makes one name look like another: breaks of lines, changes of direction, what has no width.
+    let inside = |c: char| {
+        let unseen =
+            matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}');
+        !c.is_control() && !unseen
+    };
+    name != ME && (1..=LONGEST).contains(&name.len()) && name.trim() == name && name.chars().all(inside)
 }
 
 #[cfg(test)]
@@ -57,7 +65,7 @@ mod tests {
         for name in ["a", "Ada Lovelace", "ada@example.org", "ada:x/y", "ä"] {
             assert!(is_name(name), "{name}");
         }
-        for name in ["", " a", "a ", "a\nb", "a\u{0}", &"a".repeat(254), "a\u{2028}b"] {
+        for name in ["", " a", "a ", "a\nb", "a\u{0}", &"a".repeat(254), "a\u{2028}b", "me", "a\u{200b}", "\u{202e}a"] {
             assert!(!is_name(name), "{name:?}");
         }
     }
