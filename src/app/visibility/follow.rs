@@ -112,7 +112,7 @@ fn told_to_viv(steps: Vec<Step>) {
     let keys = [Key("default", "a"), Key("default", "b")];
     let clusters = keys.map(|key| (key, Cluster::of(None))).into();
     let steps = steps.into_iter().map(|step| (step, false)).collect();
-    run(tell(&Story { watcher: "viv", rules: Rules::lookers("olga"), clusters, steps }));
+    run(tell(&Story { watcher: "viv", rules: Rules::lookers(1), clusters, steps }));
 }
 
 #[test]
@@ -132,7 +132,7 @@ fn one_that_is_gone_is_gone_whoever_has_taken_its_name() {
         Step::Open(Subject::One(a)),
         Step::Delete(a),
         Step::Aside(0, Cluster::of(Some("nobody"))),
-        Step::Rule(Rules::lookers("bob")),
+        Step::Rule(Rules::lookers(2)),
     ]);
 }
 

@@ -91,12 +91,13 @@ fn fits(pattern: &str, user: &str, name: &str) -> bool {
 }
 
 impl Rules {
-    /// Everybody may look at everything but what is somebody else's; and `also` may everything.
-    pub(super) fn lookers(also: &'static str) -> Self {
+    /// Everybody may look at everything but what is somebody else's; it is said so many times.
+    pub(super) fn lookers(times: usize) -> Self {
         let all = || vec!["*"];
         let everybody = Grant { users: Vec::new(), groups: vec!["authenticated"], namespaces: all(), role: 0 };
-        let others = Grant { users: vec![ROOT, also], groups: Vec::new(), namespaces: all(), role: 3 };
-        Self { grants: vec![everybody, others], private: all(), served: Vec::new() }
+        let root = Grant { users: vec![ROOT], groups: Vec::new(), namespaces: all(), role: 3 };
+        let grants = std::iter::repeat_n(everybody, times).chain([root]).collect();
+        Self { grants, private: all(), served: Vec::new() }
     }
 
     /// As a policy file.

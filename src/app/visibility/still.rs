@@ -200,7 +200,10 @@ impl<'a> Pair<'a> {
     async fn write(&self) {
         let before = self.hidden();
         let mut alike = true;
-        for (key, write) in &self.case.writes {
+        let hidden = Key::all().into_iter().filter(|key| self.worlds.iter().any(|world| self.hides(world, *key)));
+        let creates = hidden.flat_map(|key| [Write::Put, Write::PutAbsent, Write::Post].map(|write| (key, write)));
+        let creates: Vec<_> = creates.collect();
+        for (key, write) in self.case.writes.iter().chain(&creates) {
             let (_, tags) = self.tags.iter().find(|(of, _)| of == key).unwrap();
             let ask = write.ask(*key, &tags[0]);
             let hides = |at: &usize| self.hides(&self.worlds[*at], *key);
