@@ -165,9 +165,9 @@ impl Caller {
     /// The first default that a grant names, else the service's if they may use it, else the first namespace that a grant
     /// names outright.
     fn own_namespace(&self, default: &str) -> String {
-        let names = Names { cluster: "", user: self.user() };
+        let words = Names { cluster: "", user: self.user() };
         let named = self.grants.iter().filter_map(|given| given.grant.default_namespace.as_ref());
-        let named = named.filter_map(|pattern| pattern.filled(names)).map(|filled| filled.with("*"));
+        let named = named.filter_map(|pattern| pattern.filled(words)).map(|filled| filled.with("*"));
         let outright = self.grants.iter().flat_map(|given| &given.namespaces);
         let outright = outright.filter_map(Filled::name).map(str::to_owned);
         let mut candidates = named.chain([default.to_owned()]).chain(outright);

@@ -4,6 +4,8 @@ use async_trait::async_trait;
 use serde_json::Value;
 use tokio::sync::Semaphore;
 
+mod rights;
+
 use super::*;
 use crate::manager::{Deletion, Observed, Preconditions, ResourceManager, Scope, Watch, memory};
 use crate::ray::body::Format;

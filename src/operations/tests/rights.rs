@@ -1,0 +1,162 @@
+//! Rights that change while something is under way.
+
+use jiff::{SignedDuration, Timestamp};
+use serde_json::json;
+
+use super::*;
+use crate::access::{Authenticator, Identity, Policy, Rejected};
+use crate::ray::owner;
+
+/// Believes everybody.
+struct Trusting;
+
+#[async_trait]
+impl Authenticator for Trusting {
+    fn name(&self) -> &'static str {
+        "trusting"
+    }
+
+    async fn authenticate(&self, token: &str) -> Result<Option<Identity>, Rejected> {
+        Ok(Some(Identity { user: token.into(), authenticator: "trusting", ..Identity::anonymous() }))
+    }
+
+    fn renew(&self, identity: &Identity) -> Option<Identity> {
+        Some(identity.clone())
+    }
+}
+
+/// A backend whose patches answer late: each waits for a permit after it is done.
+struct LatePatch {
+    inner: Arc<dyn ResourceManager<RayCluster>>,
+    done: Semaphore,
+    answer: Semaphore,
+}
+
+#[async_trait]
+impl ResourceManager<RayCluster> for LatePatch {
+    async fn list(&self, scope: &Scope, labels: Option<&str>) -> Result<Vec<Observed<RayCluster>>, ManagerError> {
+        self.inner.list(scope, labels).await
+    }
+
+    async fn get(&self, namespace: &str, name: &str) -> Result<Observed<RayCluster>, ManagerError> {
+        self.inner.get(namespace, name).await
+    }
+
+    async fn create(&self, object: &RayCluster) -> Result<Observed<RayCluster>, ManagerError> {
+        self.inner.create(object).await
+    }
+
+    async fn patch(
+        &self,
+        namespace: &str,
+        name: &str,
+        version: &str,
+        patch: &Value,
+    ) -> Result<Observed<RayCluster>, ManagerError> {
+        let patched = self.inner.patch(namespace, name, version, patch).await;
+        self.done.add_permits(1);
+        self.answer.acquire().await.unwrap().forget();
+        patched
+    }
+
+    async fn delete(
+        &self,
+        namespace: &str,
+        name: &str,
+        preconditions: &Preconditions,
+    ) -> Result<Deletion<RayCluster>, ManagerError> {
+        self.inner.delete(namespace, name, preconditions).await
+    }
+
+    fn watch(&self, scope: &Scope) -> Watch<Observed<RayCluster>> {
+        self.inner.watch(scope)
+    }
+}
+
+fn policy(users: &str) -> Policy {
+    let grants = format!("grants:\n- {{users: [{users}], namespaces: [default], role: user}}");
+    Policy::read(format!("version: 1\n{grants}\nprivateNamespaces: [default]").as_bytes()).unwrap()
+}
+
+async fn service() -> (Arc<Service>, Arc<LatePatch>) {
+    let mut backend =
+        memory::backend(memory::Options { namespaces: vec!["default".into()], ..memory::Options::default() });
+    let inner = backend.clusters.clone();
+    let late = Arc::new(LatePatch { inner, done: Semaphore::new(0), answer: Semaphore::new(0) });
+    backend.clusters = late.clone();
+    let (cache, feeds) = Cache::new(&backend, &[Scope::All]);
+    for feed in feeds {
+        tokio::spawn(feed);
+    }
+    let access = Access::closed(Vec::new(), "default".into(), vec![Arc::new(Trusting)], policy("alice, bob"));
+    let defaults = Defaults { ray_version: "2.52.0".into(), head_cpu: "1".into(), head_memory: "1Gi".into() };
+    let settings = Settings { defaults, max_staleness: Duration::from_mins(1), heartbeat: Duration::from_millis(50) };
+    let service = Arc::new(Service::new(backend, cache, Arc::new(access), settings));
+    while !service.cache.synced() {
+        tokio::task::yield_now().await;
+    }
+    (service, late)
+}
+
+async fn alice(service: &Service) -> Caller {
+    service.access.authenticate("alice").await.unwrap().unwrap()
+}
+
+/// Whether the first that comes of a watch is that it is refused.
+async fn is_refused(service: &Service, watcher: &mut Watcher, code: ErrorCode) -> bool {
+    match service.next(watcher).await {
+        Next::Refused(error) => error.code == code,
+        Next::Frame(_) | Next::Done => false,
+    }
+}
+
+#[tokio::test]
+async fn a_policy_that_came_between_the_gate_and_the_stream_holds() {
+    let (service, _) = service().await;
+    let alice = alice(&service).await;
+    service.create(&alice, Format::Json, br#"{"name": "demo"}"#).await.map(|_| ()).unwrap();
+    service.access.replace_policy(policy("bob"));
+    let mut watcher = service.watch(&alice, &Selection::default()).unwrap();
+    assert!(is_refused(&service, &mut watcher, ErrorCode::Forbidden).await);
+    let mut watcher = service.watch_one(&alice, "demo").unwrap();
+    assert!(is_refused(&service, &mut watcher, ErrorCode::Forbidden).await);
+}
+
+#[tokio::test]
+async fn an_expired_credential_is_shown_nothing_however_much_there_is() {
+    let (service, _) = service().await;
+    let mut identity = alice(&service).await.identity;
+    identity.expires = Some(clock::now() - SignedDuration::from_secs(1));
+    let mut watcher = service.watch(&service.access.caller(identity.clone()), &Selection::default()).unwrap();
+    assert!(is_refused(&service, &mut watcher, ErrorCode::Unauthenticated).await);
+    identity.expires = Some(Timestamp::MAX);
+    let mut watcher = service.watch(&service.access.caller(identity), &Selection::default()).unwrap();
+    assert!(matches!(service.next(&mut watcher).await, Next::Frame(_)));
+}
+
+#[tokio::test]
+async fn a_writes_answer_shows_nothing_of_what_has_become_somebody_elses() {
+    let (service, late) = service().await;
+    let alice = alice(&service).await;
+    service.create(&alice, Format::Json, br#"{"name": "demo"}"#).await.map(|_| ()).unwrap();
+    let (patcher, asking) = (service.clone(), alice.clone());
+    let patch = tokio::spawn(async move {
+        let body = br#"{"labels": {"mine": "b"}}"#;
+        let written = patcher.patch(&asking, "demo", (Format::Json, body), &Guard::default()).await;
+        written.map(|written| String::from_utf8_lossy(&written.cluster.face().rendered).into_owned())
+    });
+    late.done.acquire().await.unwrap().forget();
+    let held = late.inner.get("default", "demo").await.unwrap();
+    let change = json!({"metadata": owner::patch(Some("bob"))});
+    let held = late.inner.patch("default", "demo", held.resource_version(), &change).await.unwrap();
+    let change = json!({"metadata": {"labels": {"bobs": "plan"}}});
+    late.inner.patch("default", "demo", held.resource_version(), &change).await.unwrap();
+    let key = ClusterKey::new("default", "demo");
+    while !service.cache.get(&key).unwrap().labels.contains_key("bobs") {
+        tokio::task::yield_now().await;
+    }
+    late.answer.add_permits(1);
+    let answer = patch.await.unwrap().unwrap();
+    assert!(answer.contains("mine") && !answer.contains("bobs") && !answer.contains("\"bob\""), "{answer}");
+    assert!(service.get(&alice, "demo").is_err());
+}
