@@ -10,6 +10,7 @@ use http::request::Parts;
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 
 use super::App;
+use super::middleware::Reading;
 use crate::access::Caller;
 use crate::operations::{ApiError, ErrorCode, Selection};
 use crate::ray::body::Format;
@@ -70,7 +71,11 @@ impl FromRequest<Arc<App>> for Sent {
                         `application/yaml`.";
             return Err(error.hint(hint));
         };
-        let body = Limited::new(request.into_body(), limit).collect().await.map_err(|error| {
+        let reading = request.extensions().get::<Reading>().cloned().unwrap_or_default();
+        reading.set(true);
+        let body = Limited::new(request.into_body(), limit).collect().await;
+        reading.set(false);
+        let body = body.map_err(|error| {
             if error.is::<LengthLimitError>() {
                 ApiError::new(ErrorCode::TooLarge, format!("A body has at most {limit} bytes here."))
             } else {

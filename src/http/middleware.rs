@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use axum::RequestExt as _;
@@ -254,13 +255,30 @@ fn no_action(path: &str) -> Response {
     response
 }
 
+/// Whether a request's body is still on its way: then nothing has been done. Travels as an extension of the request.
+#[derive(Clone, Default)]
+pub(super) struct Reading(Arc<AtomicBool>);
+
+impl Reading {
+    /// It has begun (`true`), or is done.
+    pub(super) fn set(&self, reading: bool) {
+        self.0.store(reading, Ordering::Relaxed);
+    }
+
+    fn goes_on(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
 /// The deadline of everything but what streams after its head.
-pub(super) async fn deadline(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
+pub(super) async fn deadline(State(app): State<Arc<App>>, mut request: Request, next: Next) -> Response {
     let limit = Duration::from_secs(app.config.request_timeout_seconds);
     let safe = is_safe(request.method());
+    let reading = Reading::default();
+    request.extensions_mut().insert(reading.clone());
     match tokio::time::timeout(limit, next.run(request)).await {
         Ok(response) => response,
-        Err(_) if safe => {
+        Err(_) if safe || reading.goes_on() => {
             ApiError::new(ErrorCode::Timeout, format!("The request wasn't done within {} s.", limit.as_secs()))
                 .retry()
                 .into_response()

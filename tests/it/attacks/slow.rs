@@ -71,8 +71,8 @@ async fn slow_bodies_are_cut() -> Outcome {
     let said = besieged(head, Some(b' ')).await?;
     let statuses: Vec<_> = said.iter().flatten().map(|said| said.status).collect();
     assert!(statuses.len() == 200, "each is told: {statuses:?}");
-    // Too slow, or too many of them at once.
-    assert!(statuses.iter().all(|status| [408, 429, 504].contains(status)), "{statuses:?}");
+    // Too slow, so that nothing has been done; or too many of them at once.
+    assert!(statuses.iter().all(|status| [503, 429].contains(status)), "{statuses:?}");
     assert!(statuses.iter().any(|status| *status != 429), "{statuses:?}");
     Ok(())
 }
