@@ -51,6 +51,10 @@ pub enum Action {
     WatchCluster,
     /// Delete a cluster.
     DeleteCluster,
+    /// Stop a cluster.
+    StopCluster,
+    /// Start a stopped cluster.
+    StartCluster,
     /// Hand a cluster over to somebody.
     SetOwner,
 }
@@ -79,7 +83,9 @@ impl Action {
                 Need::Role(Role::Viewer)
             }
             Self::CreateCluster => Need::Role(Role::User),
-            Self::WriteCluster | Self::DeleteCluster => Need::Ownership(Role::User),
+            Self::WriteCluster | Self::DeleteCluster | Self::StopCluster | Self::StartCluster => {
+                Need::Ownership(Role::User)
+            }
             Self::SetOwner => Need::Role(Role::Operator),
         }
     }
@@ -99,6 +105,8 @@ impl Action {
             Self::ReadManifest => "readManifest",
             Self::WatchCluster => "watchCluster",
             Self::DeleteCluster => "deleteCluster",
+            Self::StopCluster => "stopCluster",
+            Self::StartCluster => "startCluster",
             Self::SetOwner => "setOwner",
         }
     }

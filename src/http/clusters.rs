@@ -269,6 +269,51 @@ pub(super) async fn delete_cluster(
     })
 }
 
+/// Stop a cluster.
+///
+/// Its nodes go; its name, spec and owner stay. `STOPPED` once no node is left.
+#[utoipa::path(post, path = "/clusters/{ref}/stop", operation_id = "stop_cluster", tag = "clusters",
+    params(("ref" = String, Path, description = "`name`, in your default namespace, or `name.namespace`.")),
+    responses(
+        (status = 200, description = "It is to be stopped already.", body = Cluster, content_type = "application/json"),
+        (status = 202, description = "It stops.", body = Cluster, content_type = "application/json"),
+        Problems,
+    ))]
+pub(super) async fn stop_cluster(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Reference(reference): Reference,
+    _: NoQuery,
+    parts: Parts,
+) -> Result<Response, ApiError> {
+    run(&app, &caller, &reference, &parts, true).await
+}
+
+/// Start a stopped cluster.
+#[utoipa::path(post, path = "/clusters/{ref}/start", operation_id = "start_cluster", tag = "clusters",
+    params(("ref" = String, Path, description = "`name`, in your default namespace, or `name.namespace`.")),
+    responses(
+        (status = 200, description = "It isn't stopped.", body = Cluster, content_type = "application/json"),
+        (status = 202, description = "It starts.", body = Cluster, content_type = "application/json"),
+        Problems,
+    ))]
+pub(super) async fn start_cluster(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Reference(reference): Reference,
+    _: NoQuery,
+    parts: Parts,
+) -> Result<Response, ApiError> {
+    run(&app, &caller, &reference, &parts, false).await
+}
+
+async fn run(app: &App, caller: &Caller, reference: &str, parts: &Parts, stop: bool) -> Result<Response, ApiError> {
+    must_accept(parts, JSON)?;
+    let written = app.service.run(caller, reference, stop).await?;
+    let status = if written.changed.is_empty() { StatusCode::OK } else { StatusCode::ACCEPTED };
+    Ok(written_answer(app, status, &written))
+}
+
 /// Hand a cluster over.
 ///
 /// `{"owner": "name"}`; `null` makes it nobody's. For operators.

@@ -79,6 +79,8 @@ pub fn status(code: ErrorCode) -> (StatusCode, &'static str) {
         ErrorCode::Unreadable => (StatusCode::CONFLICT, "The cluster can't be read"),
         ErrorCode::AmbiguousGroup => (StatusCode::CONFLICT, "Several groups of one name"),
         ErrorCode::AutoscalerOwnsReplicas => (StatusCode::CONFLICT, "The autoscaler owns the replicas"),
+        ErrorCode::SpecOwned => (StatusCode::CONFLICT, "A controller owns the spec"),
+        ErrorCode::SuspensionOwned => (StatusCode::CONFLICT, "Kueue owns the suspension"),
         ErrorCode::GroupInUse => (StatusCode::CONFLICT, "The group is in use"),
         ErrorCode::NamespaceTerminating => (StatusCode::CONFLICT, "The namespace is being deleted"),
         ErrorCode::TooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "The body is too large"),

@@ -123,6 +123,8 @@ pub const ACTIONS: &[(Method, &str, Action)] = &[
     (Method::PUT, "/clusters/{ref}", Action::WriteCluster),
     (Method::PATCH, "/clusters/{ref}", Action::WriteCluster),
     (Method::DELETE, "/clusters/{ref}", Action::DeleteCluster),
+    (Method::POST, "/clusters/{ref}/stop", Action::StopCluster),
+    (Method::POST, "/clusters/{ref}/start", Action::StartCluster),
     (Method::POST, "/clusters/{ref}/owner", Action::SetOwner),
     (Method::GET, "/clusters/{ref}/manifest", Action::ReadManifest),
     (Method::GET, "/clusters/{ref}/watch", Action::WatchCluster),
@@ -162,6 +164,8 @@ fn routes() -> OpenApiRouter<Arc<App>> {
             clusters::delete_cluster
         ))
         .routes(routes!(clusters::get_cluster_manifest))
+        .routes(routes!(clusters::stop_cluster))
+        .routes(routes!(clusters::start_cluster))
         .routes(routes!(clusters::set_cluster_owner))
         .routes(routes!(watch::watch_cluster))
         .routes(routes!(watch::watch_clusters))

@@ -49,6 +49,10 @@ pub enum ErrorCode {
     AmbiguousGroup,
     /// Ray's autoscaler owns the group's replicas.
     AutoscalerOwnsReplicas,
+    /// A RayJob or RayService owns the cluster's spec.
+    SpecOwned,
+    /// Kueue decides when the cluster runs.
+    SuspensionOwned,
     /// The worker group still has nodes, or wants some.
     GroupInUse,
     /// The namespace is being deleted.

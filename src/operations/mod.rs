@@ -17,11 +17,13 @@ use crate::ray::render::Form;
 mod create;
 mod delete;
 mod error;
+mod owned;
 mod owner;
 pub mod page_token;
 mod pods;
 mod read;
 mod ready;
+mod run;
 #[cfg(test)]
 mod tests;
 mod watch;

@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 
 use super::create::field_pointer;
 use super::error::from_manager;
-use super::{ApiError, ErrorCode, Service, Written, pods};
-use crate::access::{Action, Caller};
+use super::{ApiError, ErrorCode, Service, Written, owned, pods};
+use crate::access::{Action, Caller, Denied};
 use crate::manager::{ManagerError, Observed};
 use crate::ray::body::{Body, Format};
 use crate::ray::cluster::RayCluster;
@@ -75,7 +75,7 @@ impl Service {
         let body = Body::read(format, bytes)?;
         self.fresh()?;
         loop {
-            let Some(held) = self.held_now(caller, &key, guard).await? else {
+            let Some(held) = self.held_or_none(caller, &key, guard).await? else {
                 let (body, faults) = named(body, &key);
                 return match self.create_from(caller, body, faults).await {
                     Ok(written) => Ok((written, true)),
@@ -111,19 +111,42 @@ impl Service {
         self.fresh()?;
         loop {
             let held = self.held_now(caller, &key, guard).await?;
-            let held = held.ok_or_else(|| ApiError::no_cluster(&key.to_string()))?;
             if let Some(written) = self.write(caller, &key, &held, &body, Way::Merge).await? {
                 return Ok(written);
             }
         }
     }
 
-    /// The cluster from a quorum read, if there is one that the caller may see; they may change it, and the guard holds.
-    async fn held_now(
+    /// The cluster from a quorum read; the caller may change it, and the guard holds.
+    pub(super) async fn held_now(
         &self,
         caller: &Caller,
         key: &ClusterKey,
         guard: &Guard,
+    ) -> Result<Observed<RayCluster>, ApiError> {
+        let none = || ApiError::no_cluster(&key.to_string());
+        self.held_if(caller, key, guard, |hidden| Err(if hidden { none().rule(Denied::Hidden.rule()) } else { none() }))
+            .await?
+            .ok_or_else(none)
+    }
+
+    /// The same, if there is one that the caller may see.
+    async fn held_or_none(
+        &self,
+        caller: &Caller,
+        key: &ClusterKey,
+        guard: &Guard,
+    ) -> Result<Option<Observed<RayCluster>>, ApiError> {
+        self.held_if(caller, key, guard, |_| Ok(None)).await
+    }
+
+    /// The same; `none` says what there is to say where there is none, or (`true`) one that the caller may not see.
+    async fn held_if(
+        &self,
+        caller: &Caller,
+        key: &ClusterKey,
+        guard: &Guard,
+        none: impl Fn(bool) -> Result<Option<Observed<RayCluster>>, ApiError>,
     ) -> Result<Option<Observed<RayCluster>>, ApiError> {
         // What comes to be while the answer is on its way isn't what it speaks of.
         let known = self.cache.get(key);
@@ -133,13 +156,13 @@ impl Service {
                 if let Some(held) = known {
                     self.cache.gone(key, &held.uid);
                 }
-                return guard.check(None).map(|()| None);
+                return guard.check(None).and_then(|()| none(false));
             }
             Err(error) => return Err(from_manager(error, key)),
         };
         let owner = owner(&held.raw);
         if caller.sight(key, owner).is_none() {
-            return guard.check(None).map(|()| None);
+            return guard.check(None).and_then(|()| none(true));
         }
         self.may(caller, Action::WriteCluster, key, (held.uid(), owner))?;
         if held.metadata.deletion_timestamp.is_some() {
@@ -173,6 +196,7 @@ impl Service {
             if is_manifest { pointer.to_owned() } else { pointer_in_sent(pointer, &object, &body.value) }
         };
         pods::check(caller, key, Some(&held.raw), &object, place)?;
+        owned::check(&held.raw, &object)?;
         self.check_dropped(held, &object)?;
         let standing = standing.into_iter();
         warnings.extend(standing.map(|fault| Warning::new(fault.pointer, WarningCode::StandingFault, fault.message)));

@@ -16,6 +16,7 @@ mod matrix;
 mod metrics;
 mod pages;
 mod routes;
+mod run;
 mod samples;
 mod selectors;
 mod shutdown;

@@ -4,21 +4,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use clap::Parser as _;
 use http::{HeaderMap, Method, StatusCode};
 use raygate::access::{Access, NewToken, Policy, StaticTokens};
-use raygate::app;
-use raygate::audit::Audit;
-use raygate::config::Command;
 use raygate::manager::memory::{Options, backend};
 use raygate::manager::{Backend, ManagerError};
 use serde_json::{Value, json};
-use tokio::net::TcpListener;
-use tokio::sync::oneshot;
 use tokio_tungstenite::tungstenite::Error as WsError;
 
 use crate::streams::Lines;
-use crate::support::{Answer, Api, Outcome, eventually};
+use crate::support::{Answer, InProcess, Outcome, eventually};
 
 mod table;
 
@@ -103,7 +97,7 @@ struct Target {
 
 struct Matrix {
     backend: Backend,
-    api: Api,
+    api: InProcess,
     places: Places,
     tokens: BTreeMap<&'static str, String>,
     count: AtomicU32,
@@ -117,37 +111,27 @@ pub(crate) async fn matrix(backend: Backend, places: Places) -> Outcome {
     known.load(file.as_bytes())?;
     let plain = places.plain.clone();
     let policy = Policy::read(policy(&places).as_bytes())?;
-    let access = Arc::new(Access::closed(Vec::new(), plain.clone(), vec![Arc::new(known)], policy));
-    let config = Command::try_parse_from([
-        "raygate",
-        "--shutdown-delay-seconds=0",
+    let access = Access::closed(Vec::new(), plain.clone(), vec![Arc::new(known)], policy);
+    let flags = [
         "--caller-requests-per-second=1000000",
         "--caller-burst=1000000",
         "--caller-streams=1000000",
         "--caller-concurrent-requests=1000000",
         "--unauthenticated-requests-per-second=1000000",
         "--unauthenticated-burst=1000000",
-        &format!("--default-namespace={plain}"),
-    ])?;
-    let listener = TcpListener::bind("127.0.0.1:0").await?;
-    let api = Api::at(listener.local_addr()?);
-    let (stop, stopped) = oneshot::channel::<()>();
-    let built = app::assemble(config.serve, &backend, access, Audit::off());
-    let serving = tokio::spawn(app::serve(built, listener, async { drop(stopped.await) }));
-    api.ready().await?;
+    ];
+    let api = InProcess::start(&backend, access, &flags).await?;
 
     let mut matrix = Matrix { backend, api, places, tokens, count: AtomicU32::new(0), wrong: Vec::new() };
     matrix.fill().await?;
-    drop(stop);
-    serving.await??;
     assert!(matrix.wrong.is_empty(), "{} wrong answers:\n{}", matrix.wrong.len(), matrix.wrong.join("\n"));
-    Ok(())
+    matrix.api.end().await
 }
 
 impl Matrix {
     async fn fill(&mut self) -> Outcome {
         for about in ["plain", "private", "ownerless", "unowned"] {
-            self.store(about, about).await?;
+            self.store(about, about, true).await?;
             let path = format!("/clusters/{about}.{}", self.namespace(about)?);
             let bearer = self.bearer("admin");
             eventually("the cluster is known", async || {
@@ -286,13 +270,13 @@ impl Matrix {
         let looks = row.verb == "GET";
         let name = if there && looks { row.about.to_owned() } else { self.fresh() };
         if there && !looks {
-            self.store(row.about, &name).await?;
+            self.store(row.about, &name, !row.route.ends_with("/stop")).await?;
         }
         Ok(Target { said, namespace, name, there })
     }
 
     /// Stores a cluster, beside raygate.
-    async fn store(&self, about: &str, name: &str) -> Outcome {
+    async fn store(&self, about: &str, name: &str, stopped: bool) -> Outcome {
         let owner = ["plain", "private"].contains(&about).then_some("owner");
         let mut metadata = raygate::ray::owner::patch(owner);
         if owner.is_none() {
@@ -313,7 +297,7 @@ impl Matrix {
             "metadata": metadata,
             "spec": {
                 "managedBy": MANAGER,
-                "suspend": true,
+                "suspend": stopped,
                 "rayVersion": "2.52.0",
                 "headGroupSpec": {"rayStartParams": {}, "template": {"spec": {"containers": [head]}}},
             },

@@ -111,6 +111,8 @@ async fn description_has_every_operation() -> Outcome {
         "patch /clusters/{ref}",
         "post /clusters",
         "post /clusters/{ref}/owner",
+        "post /clusters/{ref}/start",
+        "post /clusters/{ref}/stop",
         "put /clusters/{ref}",
     ];
     assert_eq!(operations.iter().map(String::as_str).collect::<Vec<_>>(), wanted);

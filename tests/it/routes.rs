@@ -25,7 +25,7 @@ macro_rules! every {
 
 every! {
     Probe ReadDocs ReadSelf ListClusters WatchClusters CreateCluster ReadCluster WriteCluster ReadManifest WatchCluster
-    DeleteCluster SetOwner
+    DeleteCluster StopCluster StartCluster SetOwner
 }
 
 #[test]
@@ -89,6 +89,8 @@ fn changes_are_actions_of_their_own() {
         "PATCH /clusters/{ref} WriteCluster",
         "POST /clusters CreateCluster",
         "POST /clusters/{ref}/owner SetOwner",
+        "POST /clusters/{ref}/start StartCluster",
+        "POST /clusters/{ref}/stop StopCluster",
         "PUT /clusters/{ref} WriteCluster",
     ];
     assert_eq!(changing.iter().map(String::as_str).collect::<Vec<_>>(), wanted);

@@ -1,20 +1,12 @@
 //! One cluster's life, from a short document to nothing, through raygate and beside it; the same on every backend.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use clap::Parser as _;
-use raygate::access::Access;
-use raygate::app;
-use raygate::audit::Audit;
-use raygate::config::Command;
 use raygate::manager::memory::{Options, backend};
 use raygate::manager::{Backend, ManagerError};
 use serde_json::{Value, json};
-use tokio::net::TcpListener;
-use tokio::sync::oneshot;
 
-use crate::support::{Api, Outcome, eventually, states};
+use crate::support::{Api, InProcess, Outcome, eventually, states};
 
 /// What somebody sees and does who doesn't go through raygate.
 pub(crate) trait Outside {
@@ -206,17 +198,7 @@ async fn a_cluster_lives_and_goes_in_memory() -> Outcome {
         ..Options::default()
     };
     let backend = backend(options);
-    let config = Command::try_parse_from(["raygate", "--shutdown-delay-seconds=0"])?.serve;
-    let listener = TcpListener::bind("127.0.0.1:0").await?;
-    let api = Api::at(listener.local_addr()?);
-    let (stop, stopped) = oneshot::channel::<()>();
-    let access = Arc::new(Access::open(Vec::new(), "default".into()));
-    let serving = tokio::spawn(app::serve(app::assemble(config, &backend, access, Audit::off()), listener, async {
-        drop(stopped.await);
-    }));
-    api.ready().await?;
-    story(&api, &Embedded(backend), "default").await?;
-    drop(stop);
-    serving.await??;
-    Ok(())
+    let raygate = InProcess::open(&backend).await?;
+    story(&raygate, &Embedded(backend), "default").await?;
+    raygate.end().await
 }

@@ -85,6 +85,22 @@ DELETE  /clusters/{ref}          missing    401 401 401  403 404 404 404 404  40
 DELETE  /clusters/{ref}          absent     401 401 401  403 404 404 404 404  403 403
 DELETE  /clusters/{ref}          nowhere    401 401 401  403 403 403 403 404  403 403
 
+POST    /clusters/{ref}/stop     plain      401 401 401  403 202 403 202 202  403 403
+POST    /clusters/{ref}/stop     private    401 401 401  403 202 404 202 202  403 403
+POST    /clusters/{ref}/stop     ownerless  401 401 401  403 403 403 202 202  403 403
+POST    /clusters/{ref}/stop     unowned    401 401 401  403 403 403 202 202  403 403
+POST    /clusters/{ref}/stop     missing    401 401 401  403 404 404 404 404  403 403
+POST    /clusters/{ref}/stop     absent     401 401 401  403 404 404 404 404  403 403
+POST    /clusters/{ref}/stop     nowhere    401 401 401  403 403 403 403 404  403 403
+
+POST    /clusters/{ref}/start    plain      401 401 401  403 202 403 202 202  403 403
+POST    /clusters/{ref}/start    private    401 401 401  403 202 404 202 202  403 403
+POST    /clusters/{ref}/start    ownerless  401 401 401  403 403 403 202 202  403 403
+POST    /clusters/{ref}/start    unowned    401 401 401  403 403 403 202 202  403 403
+POST    /clusters/{ref}/start    missing    401 401 401  403 404 404 404 404  403 403
+POST    /clusters/{ref}/start    absent     401 401 401  403 404 404 404 404  403 403
+POST    /clusters/{ref}/start    nowhere    401 401 401  403 403 403 403 404  403 403
+
 POST    /clusters/{ref}/owner    plain      401 401 401  403 403 403 200 200  403 403
 POST    /clusters/{ref}/owner    private    401 401 401  403 403 403 200 200  403 403
 POST    /clusters/{ref}/owner    ownerless  401 401 401  403 403 403 200 200  403 403

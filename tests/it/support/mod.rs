@@ -23,11 +23,13 @@ use tokio_tungstenite::tungstenite::{Error as WsError, Message, client::IntoClie
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async};
 
 mod guarded;
+mod in_process;
 mod output;
 
 use output::Output;
 
 pub(crate) use guarded::{Files, Guarded};
+pub(crate) use in_process::InProcess;
 
 /// What a test answers: nothing, or how it failed.
 pub(crate) use crate::contract::Outcome;
