@@ -111,6 +111,54 @@ fn a_reserved_part_of_a_whole_cluster_may_not_differ_from_what_is_held() {
     }
 }
 
+/// The operator deletes pods that it names, whose ever they are.
+#[test]
+fn a_scale_strategy_is_nobodys_to_write() {
+    let names = |pod: &str| json!({"workersToDelete": [pod]});
+    let refused = |index: usize| vec![(format!("/spec/workerGroupSpecs/{index}/scaleStrategy"), FaultCode::Reserved)];
+    let found = |wanted: &Value| -> Vec<_> {
+        Manifest::read(wanted.clone()).1.into_iter().map(|fault| (fault.pointer, fault.code)).collect()
+    };
+    let with = |autoscaled: bool, strategies: &[Option<Value>]| {
+        let mut object = with_head(|_| {});
+        object["spec"]["enableInTreeAutoscaling"] = json!(autoscaled);
+        let groups = strategies.iter().enumerate().map(|(index, strategy)| {
+            let mut group = worker_group(1);
+            group["groupName"] = json!(format!("g{index}"));
+            strategy.iter().for_each(|strategy| group["scaleStrategy"] = strategy.clone());
+            group
+        });
+        object["spec"]["workerGroupSpecs"] = groups.collect();
+        object
+    };
+    for autoscaled in [false, true] {
+        let with = |strategies: &[Option<Value>]| with(autoscaled, strategies);
+        for empty in [json!({}), json!({"workersToDelete": []}), json!({"workersToDelete": null})] {
+            assert_eq!(found(&with(&[Some(empty)])), []);
+        }
+        assert_eq!(found(&with(&[None, Some(names("theirs"))])), refused(1));
+
+        let held = with(&[Some(names("a")), None]);
+        assert_eq!(put_whole(&held, held.clone()), Ok(held.clone()));
+        assert_eq!(put_whole(&held, with(&[None, None])), Ok(held.clone()), "it is kept");
+        assert_eq!(put_whole(&held, with(&[Some(json!({})), Some(json!({}))])), Ok(held.clone()), "it is kept");
+        // A group that moved has its own; no other one may have it.
+        let mut moved = held.clone();
+        moved["spec"]["workerGroupSpecs"].as_array_mut().unwrap().reverse();
+        assert_eq!(put_whole(&held, moved.clone()), Ok(moved));
+        let mut renamed = held.clone();
+        renamed["spec"]["workerGroupSpecs"][0]["groupName"] = json!("new");
+        assert_eq!(codes(put_whole(&held, renamed)), [FaultCode::Reserved]);
+        assert_eq!(codes(put_whole(&held, with(&[None, None, Some(names("a"))]))), [FaultCode::Reserved]);
+    }
+    let (still, on) = ([Some(names("a"))], [Some(names("b"))]);
+    assert_eq!(codes(put_whole(&with(false, &still), with(false, &on))), [FaultCode::Reserved]);
+    assert_eq!(codes(put_whole(&with(false, &still), with(true, &on))), [FaultCode::Reserved], "turned on");
+    // The autoscaler's older state has no effect.
+    assert_eq!(put_whole(&with(true, &still), with(true, &on)), Ok(with(true, &still)));
+    assert_eq!(put_whole(&with(true, &[None]), with(true, &on)), Ok(with(true, &[None])));
+}
+
 /// A fault excuses the value that has it, not another one.
 #[test]
 fn a_standing_fault_excuses_no_new_value() {
