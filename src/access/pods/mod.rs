@@ -199,7 +199,10 @@ pub fn violations(rules: &PodRules, user: &str, held: Option<&Value>, wanted: &V
     if let Some(node) = spec.get("headGroupSpec") {
         let held_node = held_spec.get("headGroupSpec").unwrap_or(nothing);
         let differs = |members: &[&'static str]| differ(&held_node, &node, members);
-        if differs(&["template"]) {
+        // The autoscaler's container may mount what the head's template has.
+        let mounts = differ(&held_spec, &spec, &["autoscalerOptions", "enableInTreeAutoscaling"])
+            && spec.all("autoscalerOptions/volumeMounts/*").pop().is_some();
+        if mounts || differs(&["template"]) {
             judge.template(&node);
         }
         if differs(&["headService", "serviceType"]) || differ(&held_spec, &spec, &["headServiceAnnotations"]) {

@@ -438,6 +438,27 @@ async fn the_autoscaler_is_not_for_everybody() -> Outcome {
     Ok(())
 }
 
+/// The autoscaler runs beside the head's containers and may mount the same volumes.
+#[tokio::test]
+async fn the_autoscaler_mounts_no_volume_that_an_admin_gave() -> Outcome {
+    let guarded = start().await?;
+    let volumes = json!({"v": {"hostPath": {"path": "/disks"}, "mountPath": "/v", "readOnly": true}});
+    let lent = json!({"name": "lent", "head": {"volumes": volumes}});
+    assert_eq!(guarded.create("adam", &lent).await?.status, 201);
+    let hand = guarded.ask("olga", Method::POST, "/clusters/lent.default/owner", r#"{"owner": "alice"}"#).await?;
+    assert_eq!(hand.status, 200, "{hand:?}");
+    let mount = json!({"enabled": true, "volumeMounts": [{"name": "v", "mountPath": "/w"}]});
+    let patch = async |autoscaling: &Value| {
+        let body = json!({"autoscaling": autoscaling}).to_string();
+        guarded.ask("alice", Method::PATCH, "/clusters/lent", body).await
+    };
+    let problem = patch(&mount).await?.problem(403, "POD_NOT_ALLOWED");
+    assert!(problem["errors"][0]["message"].as_str().is_some_and(|text| text.contains("`hostPaths`")), "{problem}");
+    assert_eq!(patch(&json!({"enabled": true, "idleTimeoutSeconds": 60})).await?.status, 200);
+    patch(&mount).await?.problem(403, "POD_NOT_ALLOWED");
+    Ok(())
+}
+
 #[tokio::test]
 async fn a_policy_may_allow_some_of_it() -> Outcome {
     let guarded = start().await?;

@@ -131,6 +131,37 @@ fn the_heads_template_in_another_group_is_judged() {
     assert_eq!(refused_groups(&held, &wanted), [1]);
 }
 
+/// The autoscaler's container is one of the head's pod.
+#[test]
+fn the_autoscalers_mounts_are_of_the_heads_volumes() {
+    let options = "/spec/autoscalerOptions";
+    let flag = "/spec/enableInTreeAutoscaling";
+    let open = with(&json!({"autoscaler": true}));
+    let place = format!("{HEAD}/volumes/0/hostPath");
+    let refused = [("hostPaths", format!("{place}/path"))];
+    let given = having(&place, &json!({"path": "/etc"}));
+    let also = |cluster: &Value, pointer: &str, value: &Value| {
+        let mut cluster = cluster.clone();
+        set(&mut cluster, pointer, value.clone());
+        cluster
+    };
+    let mounts = json!({"volumeMounts": [{"name": "v", "mountPath": "/v"}]});
+    let mounting = also(&given, options, &mounts);
+    assert_eq!(changed(&open, Some(&given), &mounting), refused);
+    assert_eq!(changed(&open, Some(&mounting), &also(&mounting, flag, &json!(true))), refused, "turned on");
+    assert_eq!(
+        changed(&open, Some(&mounting), &also(&mounting, &format!("{options}/idleTimeoutSeconds"), &json!(5))),
+        refused
+    );
+    assert_eq!(changed(&open, Some(&mounting), &also(&mounting, "/spec/workerGroupSpecs/0/replicas", &json!(5))), []);
+    assert_eq!(changed(&open, Some(&mounting), &given), []);
+    assert_eq!(changed(&open, Some(&given), &also(&given, flag, &json!(true))), []);
+    for none in [json!({"volumeMounts": []}), json!({"idleTimeoutSeconds": 5})] {
+        assert_eq!(changed(&open, Some(&given), &also(&given, options, &none)), [], "{none}");
+    }
+    assert_eq!(changed(&open, Some(&plain()), &also(&plain(), options, &mounts)), []);
+}
+
 /// The operator gives the head's service account the rights, whichever it is by then.
 #[test]
 fn the_autoscaler_is_judged_with_the_heads_account() {
