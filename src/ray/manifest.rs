@@ -26,6 +26,9 @@ const SERVERS: [&str; 8] = [
 /// Members of metadata that raygate takes from nobody.
 const RESERVED: [&str; 3] = ["ownerReferences", "finalizers", "generateName"];
 
+/// What the pointers of worker groups begin with.
+const GROUPS: &str = "/spec/workerGroupSpecs/";
+
 /// A RayCluster as a client sent it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Manifest {
@@ -60,6 +63,7 @@ impl Manifest {
         tidy_upstream(Some(ray_cluster()), &mut object);
         ray_cluster().check(&object, "", &mut faults);
         check_templates(&object, &mut faults);
+        check_deletions(&object, &mut faults);
         check_members(&object, &mut faults);
         (Self { object, warnings }, faults)
     }
@@ -82,10 +86,12 @@ impl Manifest {
                 faults.push(Fault::new(format!("/metadata/{member}"), FaultCode::Immutable, message));
             }
         }
-        // What is reserved may be sent as it is held.
+        // What is reserved may be sent as it is held; of what the autoscaler changes an older state too.
+        let autoscaled = is_autoscaled(wanted, held);
         let same = |pointer: &str| {
-            let there = held_pointer(pointer, wanted, held);
-            wanted.pointer(pointer).is_some() && there.is_some_and(|at| wanted.pointer(pointer) == held.pointer(&at))
+            let Some(at) = held_pointer(pointer, wanted, held) else { return false };
+            let moving = autoscaled && pointer.starts_with(GROUPS) && pointer.ends_with("/scaleStrategy");
+            moving || (wanted.pointer(pointer).is_some() && wanted.pointer(pointer) == held.pointer(&at))
         };
         faults.retain(|fault| fault.code != FaultCode::Reserved || !same(&fault.pointer));
         let standing_faults = Self::read(held.clone()).1;
@@ -134,7 +140,7 @@ impl Manifest {
 
 /// Where what stands at a pointer stands in the RayCluster that is held: a group may have moved. `None` if it is new.
 fn held_pointer(pointer: &str, wanted: &Value, held: &Value) -> Option<String> {
-    let Some(rest) = pointer.strip_prefix("/spec/workerGroupSpecs/") else { return Some(pointer.to_owned()) };
+    let Some(rest) = pointer.strip_prefix(GROUPS) else { return Some(pointer.to_owned()) };
     let (index, rest) = rest.split_once('/').unwrap_or((rest, ""));
     let (wanted, held) = (wanted["spec"]["workerGroupSpecs"].as_array()?, held["spec"]["workerGroupSpecs"].as_array()?);
     let index = index.parse::<usize>().ok()?;
@@ -143,13 +149,18 @@ fn held_pointer(pointer: &str, wanted: &Value, held: &Value) -> Option<String> {
     // Of several of one name each meets the one at its place among them.
     let nth = wanted.iter().take(index).filter(|group| is_called(group)).count();
     let (index, _) = held.iter().enumerate().filter(|(_, group)| is_called(group)).nth(nth)?;
-    Some(format!("/spec/workerGroupSpecs/{index}/{rest}"))
+    Some(format!("{GROUPS}{index}/{rest}"))
 }
 
-/// What others own in the groups stays as it is held: `replicas` and `scaleStrategy` where Ray's autoscaler is on, and the
+/// Whether Ray's autoscaler is on, and stays so.
+fn is_autoscaled(wanted: &Value, held: &Value) -> bool {
+    [wanted, held].iter().all(|object| object["spec"]["enableInTreeAutoscaling"] == true)
+}
+
+/// What others own in the groups stays as it is held: `scaleStrategy`, `replicas` where Ray's autoscaler is on, and the
 /// reserved keys of pod templates. Of several groups of one name each meets the one at its place among them.
 fn keep_others(wanted: &mut Value, held: &Value) {
-    let autoscaled = [&*wanted, held].iter().all(|object| object["spec"]["enableInTreeAutoscaling"] == true);
+    let autoscaled = is_autoscaled(wanted, held);
     let mut twins: HashMap<String, VecDeque<&Value>> = HashMap::new();
     for twin in held["spec"]["workerGroupSpecs"].as_array().into_iter().flatten() {
         twins.entry(twin["groupName"].to_string()).or_default().push_back(twin);
@@ -161,10 +172,11 @@ fn keep_others(wanted: &mut Value, held: &Value) {
     for group in spec.get_mut("workerGroupSpecs").and_then(Value::as_array_mut).into_iter().flatten() {
         let Some(twin) = twins.get_mut(&group["groupName"].to_string()).and_then(VecDeque::pop_front) else { continue };
         keep_reserved(group, twin);
-        let Some(group) = group.as_object_mut().filter(|_| autoscaled) else { continue };
-        for member in ["replicas", "scaleStrategy"] {
+        let Some(group) = group.as_object_mut() else { continue };
+        let kept = if autoscaled { &["scaleStrategy", "replicas"][..] } else { &["scaleStrategy"] };
+        for &member in kept {
             match twin.get(member) {
-                Some(value) => group.insert(member.to_owned(), value.clone()),
+                Some(value) => group.insert(member.into(), value.clone()),
                 None => group.shift_remove(member),
             };
         }
@@ -195,8 +207,7 @@ fn clean(metadata: &mut Value, warnings: &mut Vec<Warning>, faults: &mut Vec<Fau
     let Some(metadata) = metadata.as_object_mut() else { return };
     metadata.retain(|member, _| !SERVERS.contains(&member.as_str()));
     for member in RESERVED {
-        let empty = |value: &Value| value.is_null() || value.as_array().is_some_and(Vec::is_empty);
-        if metadata.get(member).is_some_and(|value| !empty(value)) {
+        if metadata.get(member).is_some_and(|value| !is_empty(value)) {
             let message = format!("`{member}` is written by Kubernetes and its controllers only.");
             faults.push(Fault::new(format!("/metadata/{member}"), FaultCode::Reserved, message));
         }
@@ -214,13 +225,34 @@ fn clean(metadata: &mut Value, warnings: &mut Vec<Warning>, faults: &mut Vec<Fau
     }
 }
 
-/// The keys of pod templates that the operator writes.
+/// Whether a list is there in name only.
+fn is_empty(value: &Value) -> bool {
+    value.is_null() || value.as_array().is_some_and(Vec::is_empty)
+}
+
+/// The keys of pod templates, of the groups' own labels (which become the pods') and of the head's Service that the
+/// operator writes.
 fn check_templates(object: &Value, faults: &mut Vec<Fault>) {
     let groups = object["spec"]["workerGroupSpecs"].as_array().into_iter().flatten().enumerate();
     let groups = groups.map(|(index, group)| (format!("/spec/workerGroupSpecs/{index}"), group));
     let head = [("/spec/headGroupSpec".to_owned(), &object["spec"]["headGroupSpec"])];
     for (at, group) in head.into_iter().chain(groups) {
         check_reserved(group.pointer("/template/metadata"), &format!("{at}/template/metadata"), |_| true, faults);
+        check_reserved(Some(group), &at, |_| true, faults);
+    }
+    let service = "/spec/headGroupSpec/headService/metadata";
+    check_reserved(object.pointer(service), service, |_| true, faults);
+}
+
+/// The operator deletes the pods that a `scaleStrategy` names by their names alone, also those that are no cluster's
+/// (`WorkersToDelete` in KubeRay's `controllers/ray/raycluster_controller.go`).
+fn check_deletions(object: &Value, faults: &mut Vec<Fault>) {
+    for (index, group) in object["spec"]["workerGroupSpecs"].as_array().into_iter().flatten().enumerate() {
+        let mut members = group["scaleStrategy"].as_object().into_iter().flatten();
+        if members.any(|(_, value)| !is_empty(value)) {
+            let message = "`scaleStrategy` names pods that are deleted; Ray's autoscaler alone writes it.";
+            faults.push(Fault::new(format!("{GROUPS}{index}/scaleStrategy"), FaultCode::Reserved, message));
+        }
     }
 }
 

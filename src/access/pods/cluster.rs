@@ -8,6 +8,10 @@ use crate::ray::name::OWN_PREFIX;
 /// Labels of the cluster from which batch schedulers take its priority: Volcano's through the operator, and Kueue's.
 const PRIORITY_LABELS: [&str; 2] = ["ray.io/priority-class-name", "kueue.x-k8s.io/priority-class"];
 
+/// Where the head names its service account; the second is the first's old name.
+const ACCOUNTS: [&str; 2] =
+    ["headGroupSpec/template/spec/serviceAccountName", "headGroupSpec/template/spec/serviceAccount"];
+
 impl Judge<'_> {
     /// The cluster's labels.
     pub(super) fn labels<'v>(&mut self, held: &At<'v>, wanted: &At<'v>) {
@@ -43,6 +47,34 @@ impl Judge<'_> {
             for claim in gcs.all("storage/claimName") {
                 self.named("claims", &self.rules.claims, "claimName", Some(&claim));
             }
+        }
+    }
+
+    /// Ray's autoscaler, with the service account of the head. The operator binds that account to a role that has the
+    /// cluster's name; where none is named, it is the account that has it (`BuildRole`, `BuildRoleBinding` and
+    /// `GetHeadGroupServiceAccountName` in KubeRay's `controllers/ray`). Either may have been there before.
+    pub(super) fn autoscaler<'v>(&mut self, held: &At<'v>, spec: &At<'v>) {
+        let rules = self.rules;
+        let Some(on) = spec.get("enableInTreeAutoscaling").filter(|on| *on.value != false) else { return };
+        let accounts = |spec: &At<'v>| ACCOUNTS.map(|path| spec.all(path).pop().filter(|at| !at.text().is_empty()));
+        let values = |spec: &At<'v>| accounts(spec).map(|account| account.map(|account| account.value));
+        let is_new = differ(held, spec, &["enableInTreeAutoscaling"]);
+        if !is_new && values(held) == values(spec) {
+            return;
+        }
+        let [named, old] = accounts(spec);
+        let account = named.as_ref().or(old.as_ref());
+        if !rules.autoscaler {
+            let message = "With Ray's autoscaler on, the head's pod may read and patch all pods and RayClusters of the \
+                           namespace, which isn't for you (`autoscaler`); ask whoever writes raygate's policy.";
+            self.refuse("autoscaler", account.filter(|_| !is_new).unwrap_or(&on), message.into(), Vec::new());
+        }
+        let called_so = (named.is_none() && self.names.cluster == "default").then_some(&on);
+        let of_all = [&named, &old].into_iter().flatten().find(|account| account.text() == "default").or(called_so);
+        if let Some(at) = of_all.filter(|_| !self.fits(&rules.service_accounts, "default")) {
+            let message = "With Ray's autoscaler on, the service account `default` gets its rights, and with it all pods \
+                           that name none; it isn't among the `serviceAccounts` that you may use so.";
+            self.refuse("serviceAccounts", at, message.into(), written(&rules.service_accounts));
         }
     }
 

@@ -5,9 +5,8 @@
 //! of privileges and of capabilities is what the "baseline" of Kubernetes' Pod Security Standards forbids
 //! (<https://kubernetes.io/docs/concepts/security/pod-security-standards/>).
 //!
-//! It is no substitute for admission in the namespace: with Ray's autoscaler on, the operator gives the head's pod the
-//! right to patch every RayCluster there, past this service; and it runs that pod, unless it names another, as the
-//! service account that is called like the cluster, which may have been there before.
+//! It is no substitute for admission in the namespace: with Ray's autoscaler on, which has a rule of its own, the operator
+//! gives the head's pod the right to patch every RayCluster there, past this service.
 //!
 //! A change is judged by its units: a pod template, or another member that says something of pods, is judged as a
 //! whole if it isn't what it was, and else not at all. So whoever may scale may scale a cluster that has what they may
@@ -81,10 +80,13 @@ pub struct PodRules {
     /// Hosts of the ingress. One for every host needs `*`, and so does every annotation of a cluster with an ingress
     /// that may be one for the ingress controller: the operator copies them all, and some add hosts.
     pub ingress_hosts: Vec<Pattern>,
+    /// Whether Ray's autoscaler may be on: the operator gives the service account of the head's pod rights on all pods
+    /// and RayClusters of the namespace. The account `default` needs to be among `serviceAccounts` for that.
+    pub autoscaler: bool,
 }
 
 /// The names of the rules, as a policy has them.
-pub const RULES: [&str; 18] = [
+pub const RULES: [&str; 19] = [
     "hostPaths",
     "hostNamespaces",
     "privileged",
@@ -103,6 +105,7 @@ pub const RULES: [&str; 18] = [
     "serviceTypes",
     "serviceNames",
     "ingressHosts",
+    "autoscaler",
 ];
 
 impl Default for PodRules {
@@ -134,6 +137,7 @@ impl PodRules {
             service_types: vec![Pattern::exactly("ClusterIP")],
             service_names: Vec::new(),
             ingress_hosts: Vec::new(),
+            autoscaler: false,
         }
     }
 
@@ -160,6 +164,7 @@ impl PodRules {
             service_types: all(),
             service_names: all(),
             ingress_hosts: all(),
+            autoscaler: true,
         }
     }
 }
@@ -189,11 +194,15 @@ pub fn violations(rules: &PodRules, user: &str, held: Option<&Value>, wanted: &V
     let Some(spec) = wanted.get("spec") else { return judge.found };
     let held_spec = held.get("spec").unwrap_or_else(|| nothing.clone());
     judge.options(&held_spec, &spec);
+    judge.autoscaler(&held_spec, &spec);
 
     if let Some(node) = spec.get("headGroupSpec") {
         let held_node = held_spec.get("headGroupSpec").unwrap_or(nothing);
         let differs = |members: &[&'static str]| differ(&held_node, &node, members);
-        if differs(&["template"]) {
+        // The autoscaler's container may mount what the head's template has.
+        let mounts = differ(&held_spec, &spec, &["autoscalerOptions", "enableInTreeAutoscaling"])
+            && spec.all("autoscalerOptions/volumeMounts/*").pop().is_some();
+        if mounts || differs(&["template"]) {
             judge.template(&node);
         }
         if differs(&["headService", "serviceType"]) || differ(&held_spec, &spec, &["headServiceAnnotations"]) {

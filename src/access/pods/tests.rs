@@ -12,6 +12,9 @@ use super::*;
 use harmless::harmless_rows;
 use rows::{AUTOSCALER, COLLECTOR, CONTAINERS, NODES, Row, cluster_rows, container_rows, pod_rows};
 
+/// The rules that are no lists.
+const SWITCHES: [&str; 3] = ["hostNamespaces", "privileged", "autoscaler"];
+
 /// Rules of which every list is empty and every switch off, those that are open by default too.
 fn closed() -> PodRules {
     with(&json!({"images": [], "nodeSelectors": [], "tolerations": [], "serviceTypes": []}))
@@ -125,8 +128,8 @@ fn opening_its_rule_and_no_other_allows_it() {
         let mut open = serde_json::Map::new();
         let mut others = serde_json::Map::new();
         for rule in RULES {
-            let is_switch = rule == "hostNamespaces" || rule == "privileged";
-            let (on, off) = if is_switch { (json!(true), json!(false)) } else { (json!(["*"]), json!([])) };
+            let (on, off) =
+                if SWITCHES.contains(&rule) { (json!(true), json!(false)) } else { (json!(["*"]), json!([])) };
             open.insert(rule.into(), if rule == row.rule { on.clone() } else { off.clone() });
             others.insert(rule.into(), if rule == row.rule { off } else { on });
         }
@@ -164,7 +167,7 @@ fn a_policy_that_says_nothing_is_the_restricted_one() {
 #[test]
 fn a_policy_has_the_rules_and_no_others() {
     for rule in RULES {
-        let value = if ["hostNamespaces", "privileged"].contains(&rule) { json!(true) } else { json!(["x"]) };
+        let value = if SWITCHES.contains(&rule) { json!(true) } else { json!(["x"]) };
         assert_ne!(with(&json!({rule: value})), PodRules::restricted(), "{rule}");
     }
     let unknown = serde_json::from_value::<PodRules>(json!({"hostpaths": []})).unwrap_err().to_string();

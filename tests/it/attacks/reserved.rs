@@ -155,6 +155,50 @@ async fn no_manifest_says_whose_it_is() -> Outcome {
     Ok(())
 }
 
+/// The operator deletes what a `scaleStrategy` names, also another's pods.
+#[tokio::test]
+async fn nobody_has_pods_deleted_by_their_names() -> Outcome {
+    let guarded = start(&UNLIMITED).await?;
+    let with = |name: &str, strategy: Option<&Value>| {
+        let mut object = manifest(name, &json!({}), &json!({}));
+        let template = object["spec"]["headGroupSpec"]["template"].clone();
+        let mut group = json!({"groupName": "w", "replicas": 1, "template": template});
+        strategy.into_iter().for_each(|strategy| group["scaleStrategy"] = strategy.clone());
+        object["spec"]["workerGroupSpecs"] = json!([group]);
+        object
+    };
+    let names = json!({"workersToDelete": ["theirs-head"]});
+    guarded.create("alice", &with("mine", None)).await?;
+    guarded.create("adam", &with("adams", None)).await?;
+    for (user, own) in [("alice", "mine"), ("adam", "adams")] {
+        for (method, path, name) in [
+            (Method::POST, "/clusters".to_owned(), "fresh"),
+            (Method::PUT, "/clusters/fresh.default".to_owned(), "fresh"),
+            (Method::PUT, format!("/clusters/{own}.default"), own),
+        ] {
+            let mut body = with(name, Some(&names));
+            body["metadata"]["namespace"] = json!("default");
+            let bearer = guarded.bearer(user);
+            let headers = [("authorization", bearer.as_str()), ("content-type", "application/json"), ("if-match", "*")];
+            let headers = if name == own { &headers[..] } else { &headers[..2] };
+            let problem = guarded.send(method, &path, headers, body.to_string()).await?.problem(422, "INVALID");
+            let told = [("/spec/workerGroupSpecs/0/scaleStrategy".to_owned(), "RESERVED".to_owned())];
+            assert_eq!(faults(&problem), told, "{problem}");
+        }
+        for document in [
+            json!({"workerGroups": {"w": {"scaleStrategy": names}}}),
+            json!({"workerGroups": {"w": {"podTemplate": {"scaleStrategy": names}}}}),
+            json!({"workerGroups": {"w": {"podTemplate": {"spec": {"scaleStrategy": names}}}}}),
+        ] {
+            let path = format!("/clusters/{own}.default");
+            guarded.ask(user, Method::PATCH, &path, document.to_string()).await?.problem(400, "MALFORMED");
+        }
+        let object = super::held(&guarded, &format!("{own}.default")).await?;
+        assert!(!object["spec"].to_string().contains("theirs-head"), "{object}");
+    }
+    Ok(())
+}
+
 #[tokio::test]
 async fn the_member_owner_is_read_only() -> Outcome {
     let guarded = start(&UNLIMITED).await?;

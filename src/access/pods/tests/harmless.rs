@@ -146,6 +146,8 @@ fn cluster_rows() -> Vec<(&'static str, Value)> {
             "/spec/autoscalerOptions",
             json!({"env": [{"name": "A", "value": "b"}], "volumeMounts": [{"name": "a", "mountPath": "/a"}], "securityContext": {}}),
         ),
+        ("/spec/enableInTreeAutoscaling", json!(false)),
+        ("/spec/enableInTreeAutoscaling", json!(null)),
         ("/spec/historyServerOptions", json!({"collectorOptions": {"resources": {}}})),
         ("/metadata/labels", json!({"ray.io/priority-class-name": "", "team": "a", "priorityClassName": "high"})),
         ("/metadata/annotations", json!({"nginx.ingress.kubernetes.io/server-alias": "b.example.com"})),

@@ -58,6 +58,12 @@ fn planted() -> impl Strategy<Value = (Value, Vec<(&'static str, String)>)> {
             set(&mut cluster, &row.pointer, row.value);
             expected.push((row.rule, row.place));
         }
+        // What is harmless without the autoscaler isn't with it.
+        let account = "/spec/headGroupSpec/template/spec/serviceAccountName";
+        let is_on = cluster["spec"].get("enableInTreeAutoscaling").is_some();
+        if is_on && cluster.pointer(account) == Some(&json!("default")) {
+            expected.push(("serviceAccounts", account.into()));
+        }
         expected.sort();
         (cluster, expected)
     })
@@ -105,6 +111,8 @@ fn anything() -> impl Strategy<Value = Value> {
         "ingressOptions",
         "enableIngress",
         "autoscalerOptions",
+        "enableInTreeAutoscaling",
+        "serviceAccountName",
         "projected",
         "sources",
         "ephemeral",

@@ -350,6 +350,13 @@ pub(super) fn cluster_rows() -> Vec<Row> {
                 ("/metadata/labels/kueue.x-k8s.io~1priority-class", json!("high"), ""),
             ],
         ),
+        rows(
+            "autoscaler",
+            vec![
+                ("/spec/enableInTreeAutoscaling", json!(true), ""),
+                ("/spec/enableInTreeAutoscaling", json!("true"), ""),
+            ],
+        ),
     ]
     .concat()
 }

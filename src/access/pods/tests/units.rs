@@ -131,6 +131,95 @@ fn the_heads_template_in_another_group_is_judged() {
     assert_eq!(refused_groups(&held, &wanted), [1]);
 }
 
+/// The autoscaler's container is one of the head's pod.
+#[test]
+fn the_autoscalers_mounts_are_of_the_heads_volumes() {
+    let options = "/spec/autoscalerOptions";
+    let flag = "/spec/enableInTreeAutoscaling";
+    let open = with(&json!({"autoscaler": true}));
+    let place = format!("{HEAD}/volumes/0/hostPath");
+    let refused = [("hostPaths", format!("{place}/path"))];
+    let given = having(&place, &json!({"path": "/etc"}));
+    let also = |cluster: &Value, pointer: &str, value: &Value| {
+        let mut cluster = cluster.clone();
+        set(&mut cluster, pointer, value.clone());
+        cluster
+    };
+    let mounts = json!({"volumeMounts": [{"name": "v", "mountPath": "/v"}]});
+    let mounting = also(&given, options, &mounts);
+    assert_eq!(changed(&open, Some(&given), &mounting), refused);
+    assert_eq!(changed(&open, Some(&mounting), &also(&mounting, flag, &json!(true))), refused, "turned on");
+    assert_eq!(
+        changed(&open, Some(&mounting), &also(&mounting, &format!("{options}/idleTimeoutSeconds"), &json!(5))),
+        refused
+    );
+    assert_eq!(changed(&open, Some(&mounting), &also(&mounting, "/spec/workerGroupSpecs/0/replicas", &json!(5))), []);
+    assert_eq!(changed(&open, Some(&mounting), &given), []);
+    assert_eq!(changed(&open, Some(&given), &also(&given, flag, &json!(true))), []);
+    for none in [json!({"volumeMounts": []}), json!({"idleTimeoutSeconds": 5})] {
+        assert_eq!(changed(&open, Some(&given), &also(&given, options, &none)), [], "{none}");
+    }
+    assert_eq!(changed(&open, Some(&plain()), &also(&plain(), options, &mounts)), []);
+}
+
+/// The operator gives the head's service account the rights, whichever it is by then.
+#[test]
+fn the_autoscaler_is_judged_with_the_heads_account() {
+    let flag = "/spec/enableInTreeAutoscaling";
+    let account = |name: &str| format!("{HEAD}/{name}");
+    let on = having(flag, &json!(true));
+    let named = |member: &str, name: &str| {
+        let mut cluster = on.clone();
+        set(&mut cluster, &account(member), json!(name));
+        cluster
+    };
+    let any_account = with(&json!({"serviceAccounts": ["*"]}));
+    assert_eq!(changed(&any_account, Some(&plain()), &on), [("autoscaler", flag.into())]);
+    assert_eq!(changed(&any_account, Some(&on), &plain()), []);
+    for member in ["serviceAccountName", "serviceAccount"] {
+        let (robot, other) = (named(member, "robot"), named(member, "other"));
+        assert_eq!(changed(&any_account, Some(&robot), &other), [("autoscaler", account(member))]);
+        assert_eq!(changed(&any_account, Some(&robot), &on), [("autoscaler", flag.into())], "the cluster's own");
+        assert_eq!(changed(&any_account, Some(&on), &robot), [("autoscaler", account(member))]);
+        let mut elsewhere = robot.clone();
+        set(&mut elsewhere, &account("terminationGracePeriodSeconds"), json!(30));
+        set(&mut elsewhere, "/spec/workerGroupSpecs/0/template/spec/serviceAccountName", json!("other"));
+        assert_eq!(changed(&any_account, Some(&robot), &elsewhere), []);
+    }
+}
+
+#[test]
+fn with_the_autoscaler_the_account_of_all_pods_must_be_named_by_the_rules() {
+    let flag = "/spec/enableInTreeAutoscaling";
+    let allowed = with(&json!({"autoscaler": true, "serviceAccounts": ["robot", "default"]}));
+    let refused = with(&json!({"autoscaler": true, "serviceAccounts": ["robot"]}));
+    let on = having(flag, &json!(true));
+    assert_eq!(found(&refused, &on), []);
+    for (pointer, place) in [
+        (format!("{HEAD}/serviceAccountName"), format!("{HEAD}/serviceAccountName")),
+        (format!("{HEAD}/serviceAccount"), format!("{HEAD}/serviceAccount")),
+        // The operator takes the account that is called like the cluster.
+        ("/metadata/name".into(), flag.into()),
+    ] {
+        let mut cluster = on.clone();
+        set(&mut cluster, &pointer, json!("default"));
+        assert_eq!(found(&refused, &cluster), [("serviceAccounts", place)], "{pointer}");
+        assert_eq!(found(&allowed, &cluster), [], "{pointer}");
+        assert_eq!(found(&PodRules::unrestricted(), &cluster), [], "{pointer}");
+        set(&mut cluster, flag, json!(false));
+        assert_eq!(found(&refused, &cluster), [], "{pointer}");
+    }
+    // The operator doesn't know the old name of the member.
+    let mut called_so = on.clone();
+    set(&mut called_so, "/metadata/name", json!("default"));
+    set(&mut called_so, &format!("{HEAD}/serviceAccount"), json!("robot"));
+    assert_eq!(found(&refused, &called_so), [("serviceAccounts", flag.into())]);
+    let robot = having(&format!("{HEAD}/serviceAccountName"), &json!("robot"));
+    let mut wanted = robot.clone();
+    set(&mut wanted, flag, json!(true));
+    assert_eq!(changed(&refused, Some(&robot), &wanted), []);
+}
+
 #[test]
 fn each_label_is_judged_by_itself() {
     let held = having("/metadata/labels/ray.io~1priority-class-name", &json!("high"));
