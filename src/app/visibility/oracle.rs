@@ -100,6 +100,12 @@ impl Rules {
         Self { grants, private: all(), served: Vec::new() }
     }
 
+    /// The same, and one who may everything.
+    pub(super) fn and_admin(mut self, user: &'static str) -> Self {
+        self.grants.push(Grant { users: vec![user], groups: Vec::new(), namespaces: vec!["*"], role: 3 });
+        self
+    }
+
     /// As a policy file.
     pub(super) fn file(&self) -> String {
         let grant = |grant: &Grant| {

@@ -6,7 +6,7 @@ use super::world::{Ask, World, run, settle};
 /// A world in which `viv` may everything, and sees one cluster of nobody's.
 async fn world() -> World {
     let key = Key("default", "a");
-    World::new(&[], &Rules::lookers("viv"), &[(key, Cluster::of(None))].into()).await
+    World::new(&[], &Rules::lookers(1).and_admin("viv"), &[(key, Cluster::of(None))].into()).await
 }
 
 async fn streams_open(world: &World) -> String {
@@ -37,7 +37,7 @@ fn what_may_be_seen_no_longer_is_not_sent_any_more() {
         let world = world().await;
         let mut lines = world.follow("viv", "/watch").await.ok().unwrap();
         settle().await;
-        world.rule(&Rules::lookers("olga"));
+        world.rule(&Rules::lookers(1).and_admin("olga"));
         settle().await;
         let due = lines.due().await;
         assert!(due[0].contains("RESYNC"), "{due:?}");
