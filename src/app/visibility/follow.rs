@@ -146,6 +146,8 @@ struct Follower {
     known: BTreeMap<Key, (String, String)>,
     /// The picture that is to replace it, between `RESYNC` and `SYNCED`.
     anew: Option<BTreeMap<Key, (String, String)>>,
+    /// Since it was read last its watcher had no right to it, for a while at least.
+    lost: bool,
     over: bool,
 }
 
@@ -238,12 +240,18 @@ impl Told<'_> {
                     world.rule(rules);
                 }
                 self.rules = rules.clone();
+                for follower in &mut self.followers {
+                    follower.lost |= !follower.subject.is_for(self.watcher, rules);
+                }
             }
             Step::Revoke(away) => {
                 for world in worlds {
                     world.revoke(story.watcher, *away);
                 }
                 self.revoked = *away;
+                for follower in &mut self.followers {
+                    follower.lost |= *away;
+                }
             }
             Step::Open(subject) => self.open(worlds, *subject).await,
             Step::Aside(which, cluster) => {
@@ -292,7 +300,15 @@ impl Told<'_> {
                     Subject::All | Subject::Namespace(_) | Subject::Team => None,
                 };
                 let (known, anew) = (BTreeMap::new(), None);
-                self.followers.push(Follower { subject, streams: [one, other], uid, known, anew, over: false });
+                self.followers.push(Follower {
+                    subject,
+                    streams: [one, other],
+                    uid,
+                    known,
+                    anew,
+                    lost: false,
+                    over: false,
+                });
                 assert!(!self.revoked && subject.is_for(self.watcher, &self.rules));
             }
             (Err(one), Err(other)) => assert_eq!(one, other, "{subject:?}"),
@@ -317,6 +333,7 @@ impl Told<'_> {
             }
             follower.over = ended;
             self.judge(follower, lines.last());
+            follower.lost = false;
         }
         followers.retain(|follower| !follower.over);
         self.followers = followers;
@@ -363,6 +380,11 @@ impl Told<'_> {
         let last: Value = last.map(|last| serde_json::from_str(last).unwrap()).unwrap_or_default();
         let code = last["error"]["code"].as_str();
         let subject = follower.subject;
+        // It ends with the right to it, whether anybody reads or not.
+        let ended = follower.over && matches!(code, Some("FORBIDDEN" | "UNAUTHENTICATED"));
+        if follower.lost && ended {
+            return;
+        }
         if self.revoked {
             assert_eq!((follower.over, code), (true, Some("UNAUTHENTICATED")), "{subject:?}");
         } else if !subject.is_for(self.watcher, &self.rules) {
