@@ -18,7 +18,7 @@ mod world;
 fn config(seed: u64, cases: u32) -> ProptestConfig {
     let long = std::env::var_os("RAYGATE_LONG").is_some();
     ProptestConfig {
-        cases: if long { 40 * cases } else { cases },
+        cases: if long { 15 * cases } else { cases },
         rng_seed: if long { RngSeed::Random } else { RngSeed::Fixed(seed) },
         failure_persistence: None,
         ..ProptestConfig::default()
