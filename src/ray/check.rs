@@ -77,7 +77,11 @@ pub(super) fn check(kind: &Kind, value: &Value, at: &str, faults: &mut Vec<Fault
                 }
             }
         }
-        Kind::Extended(own, place) => check_extended(own, upstream(place), value, at, faults),
+        Kind::Extended(own, place) => {
+            check_extended(own, upstream(place), value, at, faults);
+            // Of those with further members only the head's Service has metadata.
+            check_reserved(value.get("metadata"), &format!("{at}/metadata"), |_| true, faults);
+        }
         Kind::Upstream("spec.headGroupSpec.template") => check_template(value, at, faults),
         Kind::Upstream(place) => check_upstream(place, value, at, faults),
         Kind::Named(..) | Kind::TextOr(_) if value.is_string() => {}

@@ -230,14 +230,18 @@ fn is_empty(value: &Value) -> bool {
     value.is_null() || value.as_array().is_some_and(Vec::is_empty)
 }
 
-/// The keys of pod templates that the operator writes.
+/// The keys of pod templates, of the groups' own labels (which become the pods') and of the head's Service that the
+/// operator writes.
 fn check_templates(object: &Value, faults: &mut Vec<Fault>) {
     let groups = object["spec"]["workerGroupSpecs"].as_array().into_iter().flatten().enumerate();
     let groups = groups.map(|(index, group)| (format!("/spec/workerGroupSpecs/{index}"), group));
     let head = [("/spec/headGroupSpec".to_owned(), &object["spec"]["headGroupSpec"])];
     for (at, group) in head.into_iter().chain(groups) {
         check_reserved(group.pointer("/template/metadata"), &format!("{at}/template/metadata"), |_| true, faults);
+        check_reserved(Some(group), &at, |_| true, faults);
     }
+    let service = "/spec/headGroupSpec/headService/metadata";
+    check_reserved(object.pointer(service), service, |_| true, faults);
 }
 
 /// The operator deletes the pods that a `scaleStrategy` names by their names alone, also those that are no cluster's

@@ -198,7 +198,7 @@ pub static HEAD_SERVICE: &[Member] = &[
         "spec.headGroupSpec.serviceType",
         "The Service's type.",
     ),
-    own("annotations", Kind::Map(check_label_key, &TEXT), "spec.headServiceAnnotations", "The Service's annotations."),
+    own("annotations", ANNOTATIONS, "spec.headServiceAnnotations", "The Service's annotations."),
 ];
 
 /// Members of `ingress` that are raygate's own.
@@ -279,12 +279,7 @@ pub static NODE: &[Member] = &[
     copied("rayStartParams", TEXTS, "rayStartParams", "Options of `ray start`, without the leading dashes."),
     own("labels", LABELS, "template.metadata.labels", "Labels of the pods."),
     own("annotations", ANNOTATIONS, "template.metadata.annotations", "Annotations of the pods."),
-    copied(
-        "rayLabels",
-        Kind::Map(check_label_key, &Kind::Text(check_label_value)),
-        "labels",
-        "Labels that Ray's scheduler knows the nodes by.",
-    ),
+    copied("rayLabels", LABELS, "labels", "Labels that Ray's scheduler knows the nodes by; the pods have them too."),
     copied("rayResources", TEXTS, "resources", "Logical resources that Ray's scheduler counts, by name."),
     copied(
         "nodeSelector",

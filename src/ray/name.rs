@@ -15,13 +15,14 @@ pub const OWN_PREFIX: &str = "raygate.dev/";
 pub const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// Keys that KubeRay's operators manage; the other `ray.io/` keys are the user's.
-const OPERATOR_KEYS: [&str; 12] = [
+const OPERATOR_KEYS: [&str; 13] = [
     "ray.io/originated-from-cr-name",
     "ray.io/originated-from-crd",
     "ray.io/cluster",
     "ray.io/node-type",
     "ray.io/group",
     "ray.io/is-ray-node",
+    "ray.io/headless-worker-svc",
     "ray.io/identifier",
     "ray.io/cronjob-name",
     "ray.io/job-submission-mode",

@@ -84,6 +84,74 @@ fn reserved_keys_in_a_pod_template_are_refused() {
     assert_eq!(faults(json!({"name": "demo", "head": head})), wanted);
 }
 
+/// The operator copies a group's own labels to its pods, and takes the Service's metadata as it is.
+#[test]
+fn reserved_keys_are_refused_wherever_they_reach_pods_or_services() {
+    let key = "ray.io/headless-worker-svc";
+    let at = "ray.io~1headless-worker-svc";
+    let group = |name: &str| {
+        let mut group = worker_group(1);
+        group["groupName"] = json!(name);
+        group
+    };
+    let mut plain = with_head(|head| head["headService"] = json!({"metadata": {"labels": {"a": "b"}}}));
+    plain["spec"]["workerGroupSpecs"] = json!([group("w"), group("v")]);
+    for (document, place, member) in [
+        (json!({"head": {"rayLabels": {key: "x"}}}), "/head/rayLabels", "/spec/headGroupSpec/labels"),
+        (
+            json!({"workerGroups": {"v": {"rayLabels": {key: "x"}}}}),
+            "/workerGroups/v/rayLabels",
+            "/spec/workerGroupSpecs/1/labels",
+        ),
+        (
+            json!({"headService": {"annotations": {key: "x"}}}),
+            "/headService/annotations",
+            "/spec/headServiceAnnotations",
+        ),
+        (
+            json!({"headService": {"metadata": {"labels": {key: "x"}}}}),
+            "/headService/metadata/labels",
+            "/spec/headGroupSpec/headService/metadata/labels",
+        ),
+        (
+            json!({"headService": {"metadata": {"annotations": {key: "x"}}}}),
+            "/headService/metadata/annotations",
+            "/spec/headGroupSpec/headService/metadata/annotations",
+        ),
+    ] {
+        let mut named = document.clone();
+        named["name"] = json!("demo");
+        assert_eq!(faults(named), [(format!("{place}/{at}"), FaultCode::Reserved)]);
+        assert_eq!(codes(patched(&plain, &document)), [FaultCode::Reserved], "{place}");
+
+        let (holder, last) = member.rsplit_once('/').unwrap();
+        let mut held = plain.clone();
+        held.pointer_mut(holder).unwrap()[last] = json!({key: "x"});
+        let found: Vec<_> =
+            Manifest::read(held.clone()).1.into_iter().map(|fault| (fault.pointer, fault.code)).collect();
+        assert_eq!(found, [(format!("{member}/{at}"), FaultCode::Reserved)]);
+        assert_eq!(codes(put_whole(&plain, held.clone())), [FaultCode::Reserved], "{member}");
+        // What is held may stay, but nothing else may be there.
+        assert_eq!(put_whole(&held, held.clone()), Ok(held.clone()), "{member}");
+        let mut labelled = held.clone();
+        labelled["metadata"]["labels"] = json!({"team": "a"});
+        assert_eq!(patched(&held, &json!({"labels": {"team": "a"}})), Ok(labelled), "{member}");
+        let mut other = held.clone();
+        other.pointer_mut(member).unwrap()[key] = json!("y");
+        assert_eq!(codes(put_whole(&held, other)), [FaultCode::Reserved], "{member}");
+    }
+}
+
+/// Of two groups of one name a document shows the first alone.
+#[test]
+fn a_reserved_label_of_a_second_group_of_one_name_is_refused() {
+    let mut held = with_head(|_| {});
+    held["spec"]["workerGroupSpecs"] = json!([worker_group(1), worker_group(2)]);
+    let mut wanted = held.clone();
+    wanted["spec"]["workerGroupSpecs"][1]["labels"] = json!({"ray.io/cluster": "theirs"});
+    assert_eq!(codes(put_whole(&held, wanted)), [FaultCode::Reserved]);
+}
+
 #[test]
 fn a_reserved_key_is_not_taken_away_in_silence() {
     let mut held = with_head(|_| {});

@@ -188,7 +188,7 @@ fn template() -> BoxedStrategy<Value> {
 fn entry(others: Vec<(&'static str, BoxedStrategy<Value>)>) -> BoxedStrategy<Value> {
     let mut members = vec![
         ("rayStartParams", map(&["num-cpus", "block"], &[json!("0"), json!("true")])),
-        ("labels", map(&["zone"], &[json!("a"), json!("b")])),
+        ("labels", map(&["zone", "ray.io/group"], &[json!("a"), json!("b")])),
         ("resources", map(&["CPU", "x"], &[json!("4"), json!("8")])),
         ("newer", one(&[json!([1]), json!({})])),
     ];
@@ -225,7 +225,13 @@ pub(super) fn ray_cluster_object() -> BoxedStrategy<Value> {
     let head = entry(vec![
         ("serviceType", one(&[json!("NodePort"), json!("Odd")])),
         ("enableIngress", one(&[json!(true), json!(false)])),
-        ("headService", one(&[json!({}), json!({"metadata": {"name": "h"}, "spec": {"ports": []}})])),
+        (
+            "headService",
+            one(&[
+                json!({}),
+                json!({"metadata": {"name": "h", "labels": {"ray.io/cluster": "h"}}, "spec": {"ports": []}}),
+            ]),
+        ),
         ("ingressOptions", one(&[json!({"host": "h"})])),
     ]);
     let spec = some(vec![
