@@ -4,15 +4,17 @@
 //!
 //! - of every `env` below `spec`, whoever's: a variable that is empty or has no value is hidden like any other,
 //! - of the headers of HTTP requests (`httpHeaders` of probes and of `lifecycle`),
-//! - `redisPassword` and `redisUsername`, and in `rayStartParams` `redis-password` and `redis-username`.
+//! - `redisPassword` and `redisUsername`, and in `rayStartParams` `redis-password` and `redis-username`,
+//! - `redisAddress`, and in `rayStartParams` `redis-address` and `address`, if there is an `@` in it: before that may be a
+//!   password.
 //!
-//! Of these stay the name, and what stands under `valueFrom`: it says where a secret is, not what it is. What kubectl
-//! remembers of the object that it sent holds them all, so that annotation goes whole.
+//! Of these stay the name, and what stands under `valueFrom`: it says where a secret is, not what it is. What kubectl,
+//! kapp and Rancher remember of the object that they sent holds them all, so those annotations go whole.
 //! Where the schema has a map, as of labels, the names are the user's and mean nothing; what it doesn't know is judged by
 //! names alone, so that a newer operator's places are hidden too.
 //!
 //! Not hidden are places where no secret belongs: commands and their arguments (of probes and `lifecycle` too), all other
-//! annotations and labels, addresses (`redisAddress`, `gitRepo`), `workingDir`, the attributes of CSI and flex volumes
+//! annotations and labels, other addresses (`gitRepo`), `workingDir`, the attributes of CSI and flex volumes
 //! (secrets have references of their own there), and what `dnsConfig` and `sysctls` set. Neither is `status`.
 
 use serde_json::Value;
@@ -32,6 +34,14 @@ const SECRETS: [&str; 4] = ["env", "httpHeaders", "redisPassword", "redisUsernam
 
 /// Options of `ray start` that are secrets.
 const SECRET_OPTIONS: [&str; 2] = ["redis-password", "redis-username"];
+
+/// Addresses that may have a password in them, and options of `ray start` that are such.
+const ADDRESSES: [&str; 1] = ["redisAddress"];
+const ADDRESS_OPTIONS: [&str; 2] = ["redis-address", "address"];
+
+/// Annotations in which tools keep the object as they sent it.
+const REMEMBERED: [&str; 4] =
+    [LAST_APPLIED, "kapp.k14s.io/original", "kapp.k14s.io/original-diff", "objectset.rio.cattle.io/applied"];
 
 /// What a value below `spec` is.
 #[derive(Clone, Copy)]
@@ -88,24 +98,27 @@ pub fn mask(raw: &Value) -> Value {
 
 /// What a member is; `None` where it stays whatever it holds.
 fn member(place: Place, name: &str, value: &Value) -> Option<Place> {
+    let may_have_password = || value.as_str().is_some_and(|address| address.contains('@'));
     match place {
         Place::Secret if name == "valueFrom" || (name == "name" && value.is_string()) => None,
         Place::Secret | Place::Hidden => Some(Place::Hidden),
         Place::Options if SECRET_OPTIONS.contains(&name) => Some(Place::Hidden),
+        Place::Options if ADDRESS_OPTIONS.contains(&name) && may_have_password() => Some(Place::Hidden),
         Place::Options => Some(Place::Plain(None)),
-        Place::Plain(_) if name == LAST_APPLIED => Some(Place::Hidden),
+        Place::Plain(_) if REMEMBERED.contains(&name) => Some(Place::Hidden),
         // There the names are the user's, who may well have a label `env`.
         Place::Plain(Some(schema)) if schema.is_map() => Some(Place::Plain(schema.member(name))),
         Place::Plain(_) if SECRETS.contains(&name) => Some(Place::Secret),
+        Place::Plain(_) if ADDRESSES.contains(&name) && may_have_password() => Some(Place::Hidden),
         Place::Plain(_) if name == "rayStartParams" => Some(Place::Options),
         Place::Plain(schema) => Some(Place::Plain(schema.and_then(|schema| schema.member(name)))),
     }
 }
 
-/// Takes away what kubectl remembers of an object.
+/// Takes away what tools remember of an object.
 fn forget(object: &mut Value) {
     if let Some(annotations) = object.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut) {
-        annotations.shift_remove(LAST_APPLIED);
+        annotations.retain(|key, _| !REMEMBERED.contains(&key.as_str()));
     }
 }
 

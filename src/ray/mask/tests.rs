@@ -82,12 +82,37 @@ fn passwords_and_headers_are_hidden() {
 }
 
 #[test]
-fn what_kubectl_remembers_goes() {
-    let metadata = || json!({"annotations": {"note": "x", LAST_APPLIED: "{\"env\": []}"}});
+fn addresses_are_hidden_if_they_may_hold_a_password() {
+    let spec = |address: &str| {
+        json!({
+            "gcsFaultToleranceOptions": {"redisAddress": address},
+            "headGroupSpec": {"rayStartParams": {"redis-address": address, "address": address, "num-cpus": "0"}},
+            "workerGroupSpecs": [{"groupName": "w", "rayStartParams": {"address": address}}],
+        })
+    };
+    for secret in ["redis://user:s3cret@redis:6379", ":s3cret@redis", "@"] {
+        assert_eq!(masked_spec(&spec(secret)), spec(HIDDEN), "{secret}");
+    }
+    for plain in ["redis:6379", "redis://redis:6379", "$(REDIS)", ""] {
+        assert_eq!(masked_spec(&spec(plain)), spec(plain), "{plain}");
+    }
+}
+
+#[test]
+fn what_tools_remember_goes() {
+    let metadata = || {
+        json!({"annotations": {
+            "note": "x",
+            "kubectl.kubernetes.io/last-applied-configuration": "{\"env\": []}",
+            "kapp.k14s.io/original": "{\"env\": []}",
+            "kapp.k14s.io/original-diff": "-env: s3cret",
+            "objectset.rio.cattle.io/applied": "H4sI",
+        }})
+    };
     let without = || json!({"annotations": {"note": "x"}});
     let object = |metadata: &dyn Fn() -> Value, elsewhere: &str| {
         json!({"metadata": metadata(), "spec": {
-            "headServiceAnnotations": {LAST_APPLIED: elsewhere},
+            "headServiceAnnotations": {LAST_APPLIED: elsewhere, "kapp.k14s.io/original": elsewhere},
             "headGroupSpec": {
                 "template": {"metadata": metadata()},
                 "headService": {"metadata": {"annotations": {LAST_APPLIED: elsewhere}}},
@@ -100,7 +125,8 @@ fn what_kubectl_remembers_goes() {
 
 #[test]
 fn names_that_users_choose_are_no_members() {
-    let named = json!({"env": "prod", "httpHeaders": "x", "redisPassword": "y", "redis-password": "z"});
+    let named =
+        json!({"env": "prod", "httpHeaders": "x", "redisPassword": "y", "redis-password": "z", "redisAddress": "u@h"});
     let spec = json!({
         "headServiceAnnotations": named,
         "headGroupSpec": {

@@ -19,6 +19,7 @@ fn with_secret(object: &Value, secret: &str) -> Value {
     for member in ["redisPassword", "redisUsername"] {
         put(&mut object, &["spec", "gcsFaultToleranceOptions", member, "value"], secret.into());
     }
+    put(&mut object, &["spec", "gcsFaultToleranceOptions", "redisAddress"], format!("redis://:{secret}@r:1").into());
     let spec = &mut object["spec"];
     if let Some(head) = spec.get_mut("headGroupSpec") {
         plant(head, secret);
@@ -32,6 +33,7 @@ fn with_secret(object: &Value, secret: &str) -> Value {
 fn plant(entry: &mut Value, secret: &str) {
     put(entry, &["rayStartParams", "redis-password"], secret.into());
     put(entry, &["rayStartParams", "redis-username"], secret.into());
+    put(entry, &["rayStartParams", "redis-address"], format!("u:{secret}@r:1").into());
     put(
         entry,
         &["template", "metadata", "annotations", "kubectl.kubernetes.io/last-applied-configuration"],
@@ -105,7 +107,7 @@ proptest! {
             let tokens: Vec<_> = place.split('/').collect();
             let hidden = match tokens.as_slice() {
                 [.., "env", _, member] => !["name", "valueFrom"].contains(member),
-                [.., "httpHeaders", _, "value"] | [.., "redisPassword" | "redisUsername", "value"] => true,
+                [.., "httpHeaders", _, "value"] | [.., "redisPassword" | "redisUsername", "value"] | [.., "redisAddress"] => true,
                 [.., "rayStartParams", option] => option.starts_with("redis-"),
                 [.., "metadata", "annotations", key] => key.ends_with("last-applied-configuration"),
                 _ => false,
