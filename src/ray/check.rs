@@ -80,7 +80,7 @@ pub(super) fn check(kind: &Kind, value: &Value, at: &str, faults: &mut Vec<Fault
         Kind::Extended(own, place) => {
             check_extended(own, upstream(place), value, at, faults);
             // Of those with further members only the head's Service has metadata.
-            check_reserved(value.get("metadata"), &format!("{at}/metadata"), |_| true, faults);
+            check_metadata(value.get("metadata"), &format!("{at}/metadata"), faults);
         }
         Kind::Upstream("spec.headGroupSpec.template") => check_template(value, at, faults),
         Kind::Upstream(place) => check_upstream(place, value, at, faults),
@@ -176,7 +176,27 @@ fn check_template(value: &Value, at: &str, faults: &mut Vec<Fault>) {
     let first = if ray_entry(value) == Some(0) { format!("{containers}/0/name") } else { String::new() };
     found.retain(|fault| fault.code != FaultCode::Required || (fault.pointer != containers && fault.pointer != first));
     faults.append(&mut found);
-    check_reserved(value.get("metadata"), &format!("{at}/metadata"), |_| true, faults);
+    check_metadata(value.get("metadata"), &format!("{at}/metadata"), faults);
+}
+
+/// What of the metadata of a pod template or a Service Kubernetes and its controllers alone write. A finalizer that
+/// nobody takes away would keep the object for ever. `ownerReferences` the schema has not.
+pub(super) fn check_metadata(metadata: Option<&Value>, at: &str, faults: &mut Vec<Fault>) {
+    check_reserved(metadata, at, |_| true, faults);
+    check_empty(metadata, "finalizers", at, faults);
+}
+
+/// A member of metadata that raygate takes from nobody.
+pub(super) fn check_empty(metadata: Option<&Value>, member: &str, at: &str, faults: &mut Vec<Fault>) {
+    if metadata.and_then(|metadata| metadata.get(member)).is_some_and(|value| !is_empty(value)) {
+        let message = format!("`{member}` is written by Kubernetes and its controllers only.");
+        faults.push(Fault::new(join(at, member), FaultCode::Reserved, message));
+    }
+}
+
+/// Whether a list is there in name only.
+pub(super) fn is_empty(value: &Value) -> bool {
+    value.is_null() || value.as_array().is_some_and(Vec::is_empty)
 }
 
 /// The reserved keys among labels and annotations, as far as their values concern the caller.

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 
 use serde_json::{Map, Value};
 
-use super::check::check_reserved;
+use super::check::{check_empty, check_metadata, check_reserved, is_empty};
 use super::cluster::{API_VERSION, KIND};
 use super::document::tidy_upstream;
 use super::fault::{Fault, FaultCode, MOST, Warning, WarningCode, escape};
@@ -58,7 +58,8 @@ impl Manifest {
         }
         let mut warnings = Vec::new();
         if let Some(metadata) = object.get_mut("metadata") {
-            clean(metadata, &mut warnings, &mut faults);
+            RESERVED.iter().for_each(|member| check_empty(Some(metadata), member, "/metadata", &mut faults));
+            clean(metadata, &mut warnings);
         }
         tidy_upstream(Some(ray_cluster()), &mut object);
         ray_cluster().check(&object, "", &mut faults);
@@ -203,15 +204,9 @@ fn member_mut<'a>(object: &'a mut Map<String, Value>, member: &str) -> Option<&'
 }
 
 /// Leaves out of metadata what the server writes, and raygate's and kubectl's own annotations.
-fn clean(metadata: &mut Value, warnings: &mut Vec<Warning>, faults: &mut Vec<Fault>) {
+fn clean(metadata: &mut Value, warnings: &mut Vec<Warning>) {
     let Some(metadata) = metadata.as_object_mut() else { return };
     metadata.retain(|member, _| !SERVERS.contains(&member.as_str()));
-    for member in RESERVED {
-        if metadata.get(member).is_some_and(|value| !is_empty(value)) {
-            let message = format!("`{member}` is written by Kubernetes and its controllers only.");
-            faults.push(Fault::new(format!("/metadata/{member}"), FaultCode::Reserved, message));
-        }
-    }
     for member in ["labels", "annotations"] {
         let Some(keys) = metadata.get_mut(member).and_then(Value::as_object_mut) else { continue };
         keys.retain(|key, _| {
@@ -225,23 +220,18 @@ fn clean(metadata: &mut Value, warnings: &mut Vec<Warning>, faults: &mut Vec<Fau
     }
 }
 
-/// Whether a list is there in name only.
-fn is_empty(value: &Value) -> bool {
-    value.is_null() || value.as_array().is_some_and(Vec::is_empty)
-}
-
-/// The keys of pod templates, of the groups' own labels (which become the pods') and of the head's Service that the
-/// operator writes.
+/// What isn't the sender's in the metadata of pod templates and of the head's Service, and the keys that the operator
+/// writes among the groups' own labels, which become the pods'.
 fn check_templates(object: &Value, faults: &mut Vec<Fault>) {
     let groups = object["spec"]["workerGroupSpecs"].as_array().into_iter().flatten().enumerate();
     let groups = groups.map(|(index, group)| (format!("/spec/workerGroupSpecs/{index}"), group));
     let head = [("/spec/headGroupSpec".to_owned(), &object["spec"]["headGroupSpec"])];
     for (at, group) in head.into_iter().chain(groups) {
-        check_reserved(group.pointer("/template/metadata"), &format!("{at}/template/metadata"), |_| true, faults);
+        check_metadata(group.pointer("/template/metadata"), &format!("{at}/template/metadata"), faults);
         check_reserved(Some(group), &at, |_| true, faults);
     }
     let service = "/spec/headGroupSpec/headService/metadata";
-    check_reserved(object.pointer(service), service, |_| true, faults);
+    check_metadata(object.pointer(service), service, faults);
 }
 
 /// The operator deletes the pods that a `scaleStrategy` names by their names alone, also those that are no cluster's

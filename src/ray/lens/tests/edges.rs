@@ -142,6 +142,51 @@ fn reserved_keys_are_refused_wherever_they_reach_pods_or_services() {
     }
 }
 
+#[test]
+fn finalizers_and_owners_of_pods_and_services_are_refused() {
+    let mut plain = with_head(|head| head["headService"] = json!({"metadata": {"labels": {"a": "b"}}}));
+    plain["spec"]["workerGroupSpecs"] = json!([worker_group(1)]);
+    let found = |object: &Value| -> Vec<_> {
+        let (_, faults) = Manifest::read(object.clone());
+        faults.into_iter().map(|fault| (fault.pointer, fault.code)).collect()
+    };
+    for (place, holder) in [
+        ("/head/podTemplate/metadata", "/spec/headGroupSpec/template"),
+        ("/workerGroups/w/podTemplate/metadata", "/spec/workerGroupSpecs/0/template"),
+        ("/headService/metadata", "/spec/headGroupSpec/headService"),
+    ] {
+        let document = |metadata: &Value| {
+            let names = place.split('/').skip(1).collect::<Vec<_>>();
+            names.into_iter().rev().fold(metadata.clone(), |inner, name| json!({name: inner}))
+        };
+        let with = |metadata: &Value| {
+            let mut object = plain.clone();
+            object.pointer_mut(holder).unwrap()["metadata"] = metadata.clone();
+            object
+        };
+        for (member, value, code) in [
+            ("finalizers", json!(["a/b"]), FaultCode::Reserved),
+            ("ownerReferences", json!([{"kind": "ConfigMap", "name": "a", "uid": "1"}]), FaultCode::UnknownMember),
+        ] {
+            let metadata = json!({member: value});
+            let mut named = document(&metadata);
+            named["name"] = json!("demo");
+            assert_eq!(faults(named), [(format!("{place}/{member}"), code)]);
+            assert_eq!(codes(patched(&plain, &document(&metadata))), [code], "{place}");
+            assert_eq!(found(&with(&metadata)), [(format!("{holder}/metadata/{member}"), code)]);
+            assert_eq!(codes(put_whole(&plain, with(&metadata))), [code], "{place}");
+        }
+        assert_eq!(found(&with(&json!({"finalizers": []}))), [], "{place}");
+        // What is held may stay.
+        let held = with(&json!({"finalizers": ["a/b"]}));
+        assert_eq!(put_whole(&held, held.clone()), Ok(held.clone()), "{place}");
+        assert_eq!(codes(put_whole(&held, with(&json!({"finalizers": ["a/c"]})))), [FaultCode::Reserved], "{place}");
+        let mut labelled = held.clone();
+        labelled["metadata"]["labels"] = json!({"team": "a"});
+        assert_eq!(patched(&held, &json!({"labels": {"team": "a"}})), Ok(labelled), "{place}");
+    }
+}
+
 /// Of two groups of one name a document shows the first alone.
 #[test]
 fn a_reserved_label_of_a_second_group_of_one_name_is_refused() {
