@@ -5,22 +5,24 @@ use super::differ;
 use super::judge::{Judge, clip, has_any, written};
 use crate::ray::name::OWN_PREFIX;
 
-/// Labels of the cluster from which batch schedulers take its priority: Volcano's through the operator, and Kueue's.
-const PRIORITY_LABELS: [&str; 2] = ["ray.io/priority-class-name", "kueue.x-k8s.io/priority-class"];
+/// Labels of the cluster and of its pods from which batch schedulers take a priority: Volcano's through the operator,
+/// Kueue's, and KAI's.
+pub(super) const PRIORITY_LABELS: [&str; 3] =
+    ["ray.io/priority-class-name", "kueue.x-k8s.io/priority-class", "priorityClassName"];
 
 /// Where the head names its service account; the second is the first's old name.
 const ACCOUNTS: [&str; 2] =
     ["headGroupSpec/template/spec/serviceAccountName", "headGroupSpec/template/spec/serviceAccount"];
 
 impl Judge<'_> {
-    /// The cluster's labels.
-    pub(super) fn labels<'v>(&mut self, held: &At<'v>, wanted: &At<'v>) {
-        let before = held.all("metadata/labels").pop();
+    /// Labels of the cluster, or those of a group's own, which the operator gives to its pods. Each is judged by itself.
+    pub(super) fn labels<'v>(&mut self, held: Option<&At<'v>>, wanted: &At<'v>, path: &'v str) {
+        let before = held.and_then(|held| held.all(path).pop());
+        let Some(labels) = wanted.all(path).pop() else { return };
         for label in PRIORITY_LABELS {
-            let value = wanted.all("metadata/labels").pop().and_then(|labels| labels.get(label));
-            let before = before.as_ref().and_then(|labels| labels.get(label));
-            if before.map(|at| at.value) != value.as_ref().map(|at| at.value) {
-                self.named("priorityClasses", &self.rules.priority_classes, label, value.as_ref());
+            let (before, now) = (before.as_ref().and_then(|before| before.get(label)), labels.get(label));
+            if before.map(|at| at.value) != now.as_ref().map(|at| at.value) {
+                self.named("priorityClasses", &self.rules.priority_classes, label, now.as_ref());
             }
         }
     }

@@ -61,7 +61,7 @@ pub struct PodRules {
     pub node_names: Vec<Pattern>,
     /// Keys of taints that pods may tolerate; a toleration of all needs `*`. All if nothing is said.
     pub tolerations: Vec<Pattern>,
-    /// Priority classes, of pods and of the cluster as batch schedulers see it. A priority as a number needs `*`.
+    /// Priority classes, of pods and of the cluster, also by the labels that batch schedulers read. A priority as a number needs `*`.
     pub priority_classes: Vec<Pattern>,
     /// Secrets that are read, however they are named. The key `auth_token` of the Secret that has the cluster's name is
     /// always allowed as a variable: the operator makes it.
@@ -190,7 +190,7 @@ pub fn violations(rules: &PodRules, user: &str, held: Option<&Value>, wanted: &V
     let mut judge = Judge { rules, names: Names { cluster, user }, found: Vec::new() };
     let nothing = At::root(&Value::Null);
     let (held, wanted) = (At::root(held.unwrap_or(&Value::Null)), At::root(wanted));
-    judge.labels(&held, &wanted);
+    judge.labels(Some(&held), &wanted, "metadata/labels");
     let Some(spec) = wanted.get("spec") else { return judge.found };
     let held_spec = held.get("spec").unwrap_or_else(|| nothing.clone());
     judge.options(&held_spec, &spec);
@@ -199,6 +199,7 @@ pub fn violations(rules: &PodRules, user: &str, held: Option<&Value>, wanted: &V
     if let Some(node) = spec.get("headGroupSpec") {
         let held_node = held_spec.get("headGroupSpec").unwrap_or(nothing);
         let differs = |members: &[&'static str]| differ(&held_node, &node, members);
+        judge.labels(Some(&held_node), &node, "labels");
         // The autoscaler's container may mount what the head's template has.
         let mounts = differ(&held_spec, &spec, &["autoscalerOptions", "enableInTreeAutoscaling"])
             && spec.all("autoscalerOptions/volumeMounts/*").pop().is_some();
@@ -218,6 +219,7 @@ pub fn violations(rules: &PodRules, user: &str, held: Option<&Value>, wanted: &V
     let mut twins = by_name(&held_spec);
     for group in spec.all("workerGroupSpecs/*") {
         let twin = twins.get_mut(&group.value["groupName"].to_string()).and_then(VecDeque::pop_front);
+        judge.labels(twin.as_ref(), &group, "labels");
         if twin.is_none_or(|twin| differ(&twin, &group, &["template"])) {
             judge.template(&group);
         }

@@ -1,6 +1,7 @@
 //! A pod template.
 
 use super::at::At;
+use super::cluster::PRIORITY_LABELS;
 use super::judge::{Judge, clip};
 
 /// The annotation prefix that AppArmor profiles had before `appArmorProfile`; the container's name follows.
@@ -14,6 +15,11 @@ impl Judge<'_> {
     pub(super) fn template(&mut self, group: &At<'_>) {
         for annotations in group.all("template/metadata/annotations") {
             self.annotations(&annotations);
+        }
+        for labels in group.all("template/metadata/labels") {
+            for label in PRIORITY_LABELS {
+                self.named("priorityClasses", &self.rules.priority_classes, label, labels.get(label).as_ref());
+            }
         }
         for spec in group.all("template/spec") {
             self.pod(&spec);

@@ -57,6 +57,8 @@ fn members() -> Vec<(Value, &'static str, &'static str)> {
         (json!({"serviceAccount": "admin"}), "/serviceAccount", "serviceAccounts"),
         (json!({"priorityClassName": "system-node-critical"}), "/priorityClassName", "priorityClasses"),
         (json!({"imagePullSecrets": ["s"]}), "/imagePullSecrets", "imagePullSecrets"),
+        (json!({"labels": {"kueue.x-k8s.io/priority-class": "high"}}), "/labels", "priorityClasses"),
+        (json!({"rayLabels": {"priorityClassName": "high"}}), "/rayLabels", "priorityClasses"),
     ]
 }
 
@@ -122,6 +124,7 @@ fn of_clusters() -> Vec<Forbidden> {
     let cases = vec![
         (json!({"labels": {"ray.io/priority-class-name": "high"}}), "/labels", "priorityClasses"),
         (json!({"labels": {"kueue.x-k8s.io/priority-class": "high"}}), "/labels", "priorityClasses"),
+        (json!({"labels": {"priorityClassName": "high"}}), "/labels", "priorityClasses"),
         (json!({"headService": {"type": "LoadBalancer"}}), "/headService", "serviceTypes"),
         (json!({"headService": {"type": "NodePort"}}), "/headService", "serviceTypes"),
         (json!({"headService": {"spec": {"externalIPs": ["10.0.0.1"]}}}), "/headService", "serviceTypes"),

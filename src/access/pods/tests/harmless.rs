@@ -149,7 +149,11 @@ fn cluster_rows() -> Vec<(&'static str, Value)> {
         ("/spec/enableInTreeAutoscaling", json!(false)),
         ("/spec/enableInTreeAutoscaling", json!(null)),
         ("/spec/historyServerOptions", json!({"collectorOptions": {"resources": {}}})),
-        ("/metadata/labels", json!({"ray.io/priority-class-name": "", "team": "a", "priorityClassName": "high"})),
+        (
+            "/metadata/labels",
+            json!({"ray.io/priority-class-name": "", "team": "a", "priorityClassName": "", "priority-class": "high"}),
+        ),
+        ("/spec/headGroupSpec/labels", json!({"zone": "a", "ray.io/priority-class-name": ""})),
         ("/metadata/annotations", json!({"nginx.ingress.kubernetes.io/server-alias": "b.example.com"})),
     ]
 }

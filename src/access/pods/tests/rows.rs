@@ -283,6 +283,9 @@ fn identity_rows() -> Vec<Row> {
             vec![
                 ("/spec/priorityClassName", json!("system-node-critical"), ""),
                 ("/spec/priority", json!(2_000_000_000), ""),
+                ("/metadata/labels/ray.io~1priority-class-name", json!("high"), ""),
+                ("/metadata/labels/kueue.x-k8s.io~1priority-class", json!("high"), ""),
+                ("/metadata/labels/priorityClassName", json!("high"), ""),
             ],
         ),
     ]
@@ -348,6 +351,9 @@ pub(super) fn cluster_rows() -> Vec<Row> {
             vec![
                 ("/metadata/labels/ray.io~1priority-class-name", json!("high"), ""),
                 ("/metadata/labels/kueue.x-k8s.io~1priority-class", json!("high"), ""),
+                ("/metadata/labels/priorityClassName", json!("high"), ""),
+                (&format!("{head}/labels/priorityClassName"), json!("high"), ""),
+                ("/spec/workerGroupSpecs/0/labels/kueue.x-k8s.io~1priority-class", json!("high"), ""),
             ],
         ),
         rows(

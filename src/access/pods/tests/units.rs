@@ -229,6 +229,21 @@ fn each_label_is_judged_by_itself() {
     assert_eq!(changed(&closed(), Some(&held), &wanted), [("priorityClasses", place)]);
 }
 
+/// A group's own labels are apart from its template.
+#[test]
+fn a_label_of_a_group_is_judged_with_its_twin() {
+    let label = "labels/priorityClassName";
+    let held = having(&format!("{GROUPS}/0/{label}"), &json!("high"));
+    let good = plain()["spec"]["workerGroupSpecs"][0]["template"].clone();
+    let mut moved = held.clone();
+    set(&mut moved, &format!("{GROUPS}/1"), held["spec"]["workerGroupSpecs"][0].clone());
+    set(&mut moved, &format!("{GROUPS}/0"), group("new", &good));
+    set(&mut moved, &format!("{GROUPS}/1/labels/zone"), json!("a"));
+    assert_eq!(changed(&closed(), Some(&held), &moved), []);
+    set(&mut moved, &format!("{GROUPS}/0/{label}"), json!("high"));
+    assert_eq!(refused_groups(&held, &moved), [0]);
+}
+
 /// The operator copies the cluster's annotations to the ingress, where they may add hosts.
 #[test]
 fn annotations_of_a_cluster_with_an_ingress_need_every_host() {
