@@ -58,7 +58,9 @@ impl Manifest {
         }
         let mut warnings = Vec::new();
         if let Some(metadata) = object.get_mut("metadata") {
-            RESERVED.iter().for_each(|member| check_empty(Some(metadata), member, "/metadata", &mut faults));
+            for member in RESERVED {
+                check_empty(Some(metadata), member, "/metadata", &mut faults);
+            }
             clean(metadata, &mut warnings);
         }
         tidy_upstream(Some(ray_cluster()), &mut object);

@@ -163,7 +163,9 @@ async fn nobody_has_pods_deleted_by_their_names() -> Outcome {
         let mut object = manifest(name, &json!({}), &json!({}));
         let template = object["spec"]["headGroupSpec"]["template"].clone();
         let mut group = json!({"groupName": "w", "replicas": 1, "template": template});
-        strategy.into_iter().for_each(|strategy| group["scaleStrategy"] = strategy.clone());
+        if let Some(strategy) = strategy {
+            group["scaleStrategy"] = strategy.clone();
+        }
         object["spec"]["workerGroupSpecs"] = json!([group]);
         object
     };

@@ -238,7 +238,9 @@ fn a_scale_strategy_is_nobodys_to_write() {
         let groups = strategies.iter().enumerate().map(|(index, strategy)| {
             let mut group = worker_group(1);
             group["groupName"] = json!(format!("g{index}"));
-            strategy.iter().for_each(|strategy| group["scaleStrategy"] = strategy.clone());
+            if let Some(strategy) = strategy {
+                group["scaleStrategy"] = strategy.clone();
+            }
             group
         });
         object["spec"]["workerGroupSpecs"] = groups.collect();
