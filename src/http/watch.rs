@@ -1,6 +1,8 @@
 //! `/watch` and `/clusters/{ref}/watch`: one sequence of frames, as a WebSocket or as lines of JSON.
 
+use std::convert::Infallible;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use axum::body::Body;
@@ -12,6 +14,8 @@ use futures::stream;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, UPGRADE};
 use http::request::Parts;
 use http::{HeaderName, HeaderValue, Method};
+use tokio::sync::mpsc;
+use tokio::time::{sleep_until, timeout};
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use super::error::{Problems, name_of};
@@ -31,6 +35,9 @@ const SUBPROTOCOL: &str = "raygate.v1";
 
 /// Largest message that a watcher may send: it has nothing to say.
 const MAX_MESSAGE: usize = 4096;
+
+/// How long a peer has to take what is said last.
+const FAREWELL: Duration = Duration::from_secs(2);
 
 /// Follow the changes of clusters.
 ///
@@ -53,7 +60,7 @@ pub(super) async fn watch_clusters(
 ) -> Result<Response, ApiError> {
     let query = Query::read(&parts, &["namespace", "labelSelector"])?;
     let transport = Transport::choose(&mut parts, &app).await?;
-    let place = Place::take(&app, &caller)?;
+    let place = Place::take(&app, &caller, &parts)?;
     Ok(transport.serve(app.service.watch(&caller, &query.selection())?, &app, place))
 }
 
@@ -75,26 +82,30 @@ pub(super) async fn watch_cluster(
     mut parts: Parts,
 ) -> Result<Response, ApiError> {
     let transport = Transport::choose(&mut parts, &app).await?;
-    let place = Place::take(&app, &caller)?;
+    let place = Place::take(&app, &caller, &parts)?;
     Ok(transport.serve(app.service.watch_one(&caller, &reference)?, &app, place))
 }
 
-/// A stream's place among those that its caller may have open, and among those that are counted.
+/// A stream's place among those that its caller may have open, among those that are counted, among the connections, and
+/// among what must end before the process does.
 struct Place {
     _permit: Option<Permit>,
     _open: OpenStream,
+    _slot: Option<Slot>,
+    _alive: TaskTrackerToken,
 }
 
 impl Place {
-    fn take(app: &App, caller: &Caller) -> Result<Self, ApiError> {
+    fn take(app: &App, caller: &Caller, parts: &Parts) -> Result<Self, ApiError> {
         let limited = !app.service.access.is_open();
         let permit = limited.then(|| app.limits.stream(caller.user())).transpose()?;
-        Ok(Self { _permit: permit, _open: app.metrics.stream_opened() })
+        let slot = parts.extensions.get::<Slot>().cloned();
+        Ok(Self { _permit: permit, _open: app.metrics.stream_opened(), _slot: slot, _alive: app.tracker.token() })
     }
 }
 
 enum Transport {
-    WebSocket(Box<WebSocketUpgrade>, Option<Slot>),
+    WebSocket(Box<WebSocketUpgrade>),
     Lines,
 }
 
@@ -115,23 +126,22 @@ impl Transport {
         let upgrade = WebSocketUpgrade::from_request_parts(parts, app)
             .await
             .map_err(|rejection| ApiError::new(ErrorCode::Malformed, format!("No WebSocket: {rejection}")))?;
-        Ok(Self::WebSocket(Box::new(upgrade), parts.extensions.get::<Slot>().cloned()))
+        Ok(Self::WebSocket(Box::new(upgrade)))
     }
 
     fn serve(self, watcher: Watcher, app: &Arc<App>, place: Place) -> Response {
         let app = Arc::clone(app);
-        let alive = app.tracker.token();
         match self {
-            Self::Lines => lines(watcher, app, (alive, place)),
+            Self::Lines => lines(watcher, app, place),
             // Buffers of axum's default size cost 135 KB a connection, these 4 KB.
-            Self::WebSocket(upgrade, slot) => upgrade
+            Self::WebSocket(upgrade) => upgrade
                 .protocols([SUBPROTOCOL])
                 .read_buffer_size(512)
                 .write_buffer_size(0)
                 .max_message_size(MAX_MESSAGE)
                 .max_frame_size(MAX_MESSAGE)
                 .on_upgrade(move |socket| async move {
-                    let _alive = (alive, slot, place);
+                    let _place = place;
                     let peer_timeout = Duration::from_secs(app.config.peer_timeout_seconds);
                     serve_socket(socket, watcher, &app, peer_timeout).await;
                 }),
@@ -152,6 +162,12 @@ enum Close {
     Gone,
 }
 
+impl Close {
+    fn refused(error: &ApiError) -> Self {
+        if error.code == ErrorCode::Unauthenticated { Self::Unauthenticated } else { Self::Forbidden }
+    }
+}
+
 async fn serve_socket(mut socket: WebSocket, watcher: Watcher, app: &App, peer_timeout: Duration) {
     let close = converse(&mut socket, watcher, app, peer_timeout).await;
     let (code, reason) = match close {
@@ -170,7 +186,7 @@ async fn serve_socket(mut socket: WebSocket, watcher: Watcher, app: &App, peer_t
         Some(())
     };
     // A peer that doesn't answer the close has been told all the same.
-    let _ = tokio::time::timeout(Duration::from_secs(2).min(peer_timeout), farewell).await;
+    let _ = timeout(FAREWELL.min(peer_timeout), farewell).await;
 }
 
 async fn converse(socket: &mut WebSocket, mut watcher: Watcher, app: &App, peer_timeout: Duration) -> Close {
@@ -188,22 +204,27 @@ async fn converse(socket: &mut WebSocket, mut watcher: Watcher, app: &App, peer_
                     continue;
                 }
             },
-            () = tokio::time::sleep_until(last_heard + peer_timeout) => return Close::Gone,
-            () = tokio::time::sleep_until(next_ping) => {
+            () = sleep_until(last_heard + peer_timeout) => return Close::Gone,
+            () = sleep_until(next_ping) => {
                 next_ping = clock::timer() + ping_every;
                 Message::Ping(Bytes::new())
             }
             next = app.service.next(&mut watcher) => match next {
                 Next::Frame(frame) => text(frame),
                 Next::Done => return Close::Done,
-                Next::Refused(error) if error.code == ErrorCode::Unauthenticated => return Close::Unauthenticated,
-                Next::Refused(_) => return Close::Forbidden,
+                Next::Refused(error) => return Close::refused(&error),
             },
         };
         tokio::select! {
             biased;
             () = app.draining.cancelled() => return Close::Draining,
-            sent = tokio::time::timeout(peer_timeout, socket.send(message)) => match sent {
+            // With other rights the picture begins anew, so a frame that wasn't taken is not missed.
+            outdated = app.service.outdated(&mut watcher) => {
+                if let Err(error) = outdated {
+                    return Close::refused(&error);
+                }
+            }
+            sent = timeout(peer_timeout, socket.send(message)) => match sent {
                 Ok(Ok(())) => {}
                 Ok(Err(_)) => return Close::Gone,
                 Err(_) => return Close::TooSlow,
@@ -223,23 +244,25 @@ fn text(frame: Bytes) -> Message {
     }
 }
 
-fn lines(watcher: Watcher, app: Arc<App>, alive: (TaskTrackerToken, Place)) -> Response {
-    // Without a watcher it has said its last.
-    let lines = stream::unfold((Some(watcher), app, alive), |(watcher, app, alive)| async move {
-        let mut watcher = watcher?;
-        let next = tokio::select! {
-            biased;
-            () = app.draining.cancelled() => Next::Done,
-            next = app.service.next(&mut watcher) => next,
-        };
-        let (frame, watcher) = match next {
-            Next::Frame(frame) => (frame, Some(watcher)),
-            Next::Refused(error) => (watcher.farewell(&name_of(error.code), &error), None),
-            Next::Done => return None,
-        };
-        let mut line = BytesMut::from(frame.as_ref());
-        line.extend_from_slice(b"\n");
-        Some((Ok::<_, std::convert::Infallible>(line.freeze()), (watcher, app, alive)))
+/// A line, and the number of the rights that it was made under.
+type Line = (u64, Bytes);
+
+fn lines(watcher: Watcher, app: Arc<App>, place: Place) -> Response {
+    let (sender, receiver) = mpsc::channel(1);
+    let current = Arc::new(AtomicU64::new(0));
+    let rights = Arc::clone(&current);
+    // A task of its own: while a peer takes nothing, nobody asks the body.
+    tokio::spawn(async move {
+        let _place = place;
+        feed(watcher, &app, &sender, &rights).await;
+    });
+    let lines = stream::unfold((receiver, current), |(mut receiver, current)| async move {
+        loop {
+            let (rights, line): Line = receiver.recv().await?;
+            if rights == current.load(Ordering::Acquire) {
+                return Some((Ok::<_, Infallible>(line), (receiver, current)));
+            }
+        }
     });
     let headers = [
         (CONTENT_TYPE, HeaderValue::from_static(NDJSON)),
@@ -247,4 +270,54 @@ fn lines(watcher: Watcher, app: Arc<App>, alive: (TaskTrackerToken, Place)) -> R
         (HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no")),
     ];
     (headers, Body::from_stream(lines)).into_response()
+}
+
+/// Feeds a watcher's lines to the body of its answer, for as long as they are taken and may be. A line that waits when the
+/// rights change is never sent.
+async fn feed(mut watcher: Watcher, app: &App, lines: &mpsc::Sender<Line>, rights: &AtomicU64) {
+    let peer_timeout = Duration::from_secs(app.config.peer_timeout_seconds);
+    let mut number = 0;
+    let mut given = clock::timer();
+    let error = loop {
+        let room = tokio::select! {
+            biased;
+            () = app.draining.cancelled() => return,
+            outdated = app.service.outdated(&mut watcher) => {
+                number += 1;
+                rights.store(number, Ordering::Release);
+                match outdated {
+                    Ok(()) => continue,
+                    Err(error) => break error,
+                }
+            }
+            room = lines.reserve() => match room {
+                Ok(room) => room,
+                Err(_) => return,
+            },
+            () = sleep_until(given + peer_timeout) => return,
+        };
+        let next = tokio::select! {
+            biased;
+            () = app.draining.cancelled() => return,
+            () = lines.closed() => return,
+            next = app.service.next(&mut watcher) => next,
+        };
+        match next {
+            Next::Frame(frame) => room.send((number, line(&frame))),
+            Next::Refused(error) => break error,
+            Next::Done => return,
+        }
+        given = clock::timer();
+    };
+    let last = line(&watcher.farewell(&name_of(error.code), &error));
+    // Who doesn't take it sees that nothing more comes.
+    let _ = timeout(FAREWELL.min(peer_timeout), lines.send((number, last))).await;
+}
+
+/// A frame as a line.
+fn line(frame: &Bytes) -> Bytes {
+    let mut line = BytesMut::with_capacity(frame.len() + 1);
+    line.extend_from_slice(frame);
+    line.extend_from_slice(b"\n");
+    line.freeze()
 }

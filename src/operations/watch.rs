@@ -126,3 +126,33 @@ fn sight(caller: &Caller) -> Lens {
     let caller = caller.clone();
     Box::new(move |entry: &Entry| caller.sight(&entry.key, entry.owner.as_deref()).map_or(Sees::Nothing, Sees::It))
 }
+
+impl Service {
+    /// Waits until what the watcher has been given, and nobody has taken yet, must not be sent any more: its caller has
+    /// other rights now, and the picture begins anew. Takes no frame. Cancelling loses nothing.
+    ///
+    /// # Errors
+    /// The caller isn't known any more, or may not see this any more.
+    pub async fn outdated(&self, watcher: &mut Watcher) -> Result<(), ApiError> {
+        loop {
+            let expires = watcher.caller.identity.expires;
+            let left = expires.map(|at| Duration::try_from(at.duration_since(clock::now())).unwrap_or_default());
+            tokio::select! {
+                biased;
+                Ok(()) = watcher.rules_changed.changed() => {
+                    let before = watcher.caller.clone();
+                    self.judge_again(watcher)?;
+                    if !watcher.caller.has_rights_of(&before) {
+                        return Ok(());
+                    }
+                }
+                // An hour at a time: timers don't follow the wall clock when it is set.
+                () = tokio::time::sleep(left.unwrap_or(Duration::MAX).min(Duration::from_hours(1))) => {
+                    if left.is_some_and(|left| left < Duration::from_hours(1)) {
+                        return Err(ApiError::new(ErrorCode::Unauthenticated, "Your credential has expired."));
+                    }
+                }
+            }
+        }
+    }
+}

@@ -18,6 +18,7 @@ mod paths;
 mod pods;
 mod reserved;
 mod slow;
+mod stalled;
 mod tokens;
 mod wire;
 

@@ -11,6 +11,7 @@ mod backend;
 mod follow;
 mod oracle;
 mod still;
+mod untaken;
 mod world;
 
 /// Fixed seeds and a bounded count; `RAYGATE_LONG` has fresh seeds and many more.
