@@ -178,8 +178,7 @@ pub async fn serve(built: Built, listener: TcpListener, stop: impl Future<Output
     if timeout(limit, app.tracker.wait()).await.is_err() {
         tracing::warn!(left = app.tracker.len(), "some connections didn't end in time and are cut");
     }
-    let audit = Arc::clone(&app);
-    if timeout(FAREWELL, tokio::task::spawn_blocking(move || audit.audit.close())).await.is_err() {
+    if timeout(FAREWELL, app.audit.close()).await.is_err() {
         tracing::error!("nobody takes the last lines of the audit");
     }
     failure.map_or(Ok(()), Err)

@@ -69,7 +69,6 @@ pub struct Metrics {
     reloads: Family<Labels<2>, Counter>,
     loaded: Family<Labels<1>, Gauge>,
     decisions: Family<Labels<2>, Counter>,
-    audit_lines_lost: Counter,
     streams_open: Gauge,
 }
 
@@ -84,9 +83,10 @@ impl Drop for OpenStream {
     }
 }
 
-impl Default for Metrics {
-    /// Nothing has happened yet.
-    fn default() -> Self {
+impl Metrics {
+    /// Nothing has happened yet but what the audit has lost: the counter of its lines.
+    #[must_use]
+    pub fn new(audit_lines_lost: Counter) -> Self {
         let mut registry = Registry::with_prefix("raygate");
         let build = Info::new([("version", env!("CARGO_PKG_VERSION"))]);
         registry.register("build", "What the process is", build);
@@ -97,11 +97,10 @@ impl Default for Metrics {
         registry.register_with_unit("policy_loaded_timestamp", help, Unit::Seconds, loaded.clone());
         let decisions = Family::<Labels<2>, Counter>::default();
         registry.register("access_decisions", "Requests, and what was decided about them", decisions.clone());
-        let audit_lines_lost = Counter::default();
-        registry.register("audit_lines_lost", "Lines of the audit that could not be written", audit_lines_lost.clone());
+        registry.register("audit_lines_lost", "Lines of the audit that could not be written", audit_lines_lost);
         let streams_open = Gauge::default();
         registry.register("streams_open", "Streams that are open", streams_open.clone());
-        let metrics = Self { registry, reloads, loaded, decisions, audit_lines_lost, streams_open };
+        let metrics = Self { registry, reloads, loaded, decisions, streams_open };
         // Prometheus sees no increase where there was no zero before.
         for file in [Which::Policy, Which::Tokens] {
             for outcome in [Reload::Loaded, Reload::Refused] {
@@ -131,11 +130,6 @@ impl Metrics {
     /// This was decided about a request for that action.
     pub fn decided(&self, decision: Decision, action: Action) {
         self.decisions.get_or_create(&[("decision", decision.name()), ("action", action.name())]).inc();
-    }
-
-    /// So many lines of the audit couldn't be written.
-    pub fn audit_lines_lost(&self, count: u64) {
-        self.audit_lines_lost.inc_by(count);
     }
 
     /// A stream has begun; it is open until what this answers is dropped.
@@ -182,12 +176,13 @@ mod tests {
             r#"raygate_policy_reloads_total{file="tokens",result="refused"} 0"#,
             "raygate_streams_open 0",
         ];
-        assert_eq!(samples(&Metrics::default()), wanted);
+        assert_eq!(samples(&Metrics::new(Counter::default())), wanted);
     }
 
     #[test]
     fn everything_is_counted_under_its_name() {
-        let metrics = Metrics::default();
+        let lost = Counter::default();
+        let metrics = Metrics::new(lost.clone());
         metrics.reloaded(Which::Policy, Reload::Loaded, at(1_700_000_000));
         metrics.reloaded(Which::Tokens, Reload::Loaded, at(1_700_000_001));
         // A file that is refused leaves the time of the one that holds.
@@ -199,8 +194,7 @@ mod tests {
             metrics.decided(decision, Action::ListClusters);
         }
         metrics.decided(Decision::Limited, Action::DeleteCluster);
-        metrics.audit_lines_lost(2);
-        metrics.audit_lines_lost(3);
+        lost.inc_by(5);
         let wanted = [
             r#"raygate_access_decisions_total{decision="allowed",action="listClusters"} 1"#,
             r#"raygate_access_decisions_total{decision="forbidden",action="listClusters"} 1"#,
@@ -221,7 +215,7 @@ mod tests {
 
     #[test]
     fn streams_are_open_until_they_end() {
-        let metrics = Metrics::default();
+        let metrics = Metrics::new(Counter::default());
         let open = |count: u32| samples(&metrics).contains(&format!("raygate_streams_open {count}"));
         let (first, second) = (metrics.stream_opened(), metrics.stream_opened());
         assert!(open(2));

@@ -10,7 +10,7 @@ use super::App;
 use super::error::name_of;
 use super::middleware::is_safe;
 use crate::access::{Action, Caller, Identity};
-use crate::audit::{Line, Lost, Outcome};
+use crate::audit::{Line, Outcome};
 use crate::clock;
 use crate::operations::{ApiError, ErrorCode};
 use crate::ray::name::{ClusterKey, ClusterRef};
@@ -124,13 +124,7 @@ impl Watch {
             line.changed = done.changed.clone().unwrap_or_default();
             line.cluster = done.cluster.as_ref().map(ToString::to_string).or(line.cluster);
         }
-        self.record(&line);
-    }
-
-    fn record(&self, line: &Line) {
-        if let Err(Lost) = self.app.audit.record(line) {
-            self.app.metrics.audit_lines_lost(1);
-        }
+        self.app.audit.record(&line);
     }
 
     fn line(&self, result: Outcome) -> Line {
@@ -161,7 +155,7 @@ impl Watch {
 impl Drop for Watch {
     fn drop(&mut self) {
         if !self.told && !is_safe(&self.method) && self.trail.0.who.get().is_some() {
-            self.record(&self.line(Outcome::Unknown));
+            self.app.audit.record(&self.line(Outcome::Unknown));
         }
     }
 }

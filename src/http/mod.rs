@@ -73,7 +73,7 @@ impl App {
         Self {
             service,
             config,
-            metrics: Arc::default(),
+            metrics: Arc::new(Metrics::new(audit.lost())),
             draining: CancellationToken::new(),
             tracker: TaskTracker::new(),
             audit,

@@ -5,6 +5,7 @@ mod contract;
 
 mod access;
 mod attacks;
+mod audit;
 mod bed;
 mod corpus;
 mod crd;
