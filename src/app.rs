@@ -1,7 +1,6 @@
 //! From a configuration to a running service, and back down in order.
 
 use std::collections::BTreeSet;
-use std::convert::Infallible;
 use std::future::Future;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -14,7 +13,7 @@ use hyper::body::Incoming;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tower::ServiceExt as _;
@@ -38,6 +37,8 @@ const MAX_HEADERS: usize = 100;
 const TCP_USER_TIMEOUT: Duration = Duration::from_secs(40);
 /// A peer over HTTP/2 is asked for a sign of life this often, and has this long to give one.
 const HTTP2_KEEP_ALIVE: Duration = Duration::from_secs(20);
+/// How long what is cut may take to be gone.
+const CUT: Duration = Duration::from_secs(1);
 /// How long the last lines of the audit may take.
 const FAREWELL: Duration = Duration::from_secs(5);
 /// A pause where the system refuses another connection for now.
@@ -176,7 +177,12 @@ pub async fn serve(built: Built, listener: TcpListener, stop: impl Future<Output
     app.tracker.close();
     let limit = Duration::from_secs(app.config.drain_seconds);
     if timeout(limit, app.tracker.wait()).await.is_err() {
-        tracing::warn!(left = app.tracker.len(), "some connections didn't end in time and are cut");
+        tracing::warn!(left = app.tracker.len(), "what didn't end in time is cut");
+        app.cut.cancel();
+        // The audit is told of each request that is dropped.
+        if timeout(CUT, app.tracker.wait()).await.is_err() {
+            tracing::warn!(left = app.tracker.len(), "something doesn't end though it is cut");
+        }
     }
     if timeout(FAREWELL, app.audit.close()).await.is_err() {
         tracing::error!("nobody takes the last lines of the audit");
@@ -192,8 +198,9 @@ async fn accept(listener: TcpListener, router: Router, app: Arc<App>) {
         };
         match listener.accept().await {
             Ok((stream, peer)) => {
-                let connection = connection(stream, peer, router.clone(), Arc::clone(&app), Slot(Arc::new(slot)));
-                app.tracker.spawn(connection);
+                let connection = connection(stream, peer, router.clone(), Arc::clone(&app), Arc::new(slot));
+                let cut = app.cut.clone();
+                app.tracker.spawn(async move { cut.run_until_cancelled(connection).await });
             }
             // Out of file descriptors, most likely: those that end make room.
             Err(error) => {
@@ -205,12 +212,62 @@ async fn accept(listener: TcpListener, router: Router, app: Arc<App>) {
 }
 
 /// Serves one connection until it ends, or gracefully until it has answered what it was asked when draining begins.
-async fn connection(stream: TcpStream, peer: SocketAddr, router: Router, app: Arc<App>, slot: Slot) {
+async fn connection(
+    stream: TcpStream,
+    peer: SocketAddr,
+    router: Router,
+    app: Arc<App>,
+    place: Arc<OwnedSemaphorePermit>,
+) {
     if let Err(error) = tune(&stream) {
         tracing::debug!(%peer, %error, "a connection ended before it began");
         return;
     }
     let header_timeout = Duration::from_secs(app.config.header_timeout_seconds);
+    let asked = Arc::new(Notify::new());
+    let (asks, serves) = (Arc::clone(&asked), Arc::clone(&app));
+    let service = hyper::service::service_fn(move |mut request: Request<Incoming>| {
+        asks.notify_one();
+        request.extensions_mut().insert(Slot(Arc::clone(&place)));
+        request.extensions_mut().insert(Peer(peer.ip()));
+        // Over HTTP/2 a request has a task of its own.
+        let (router, cut, alive) = (router.clone(), serves.cut.clone(), serves.tracker.token());
+        async move {
+            let _alive = alive;
+            tokio::select! {
+                biased;
+                () = cut.cancelled() => Err("the process is ending"),
+                response = answer(router, request) => Ok(response),
+            }
+        }
+    });
+    let builder = protocols(header_timeout);
+    let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
+    let mut connection = std::pin::pin!(connection);
+    let result = tokio::select! {
+        biased;
+        result = connection.as_mut() => result,
+        () = app.draining.cancelled() => {
+            connection.as_mut().graceful_shutdown();
+            connection.as_mut().await
+        }
+        () = async {
+            // Which protocol it is, is found out without a timer; so the first request has one of ours.
+            if timeout(header_timeout, asked.notified()).await.is_ok() {
+                std::future::pending::<()>().await;
+            }
+        } => {
+            tracing::debug!(%peer, "a connection that asked nothing was closed");
+            return;
+        }
+    };
+    if let Err(error) = result {
+        tracing::debug!(%peer, error, "a connection ended badly");
+    }
+}
+
+/// The protocols that are spoken, and their bounds.
+fn protocols(header_timeout: Duration) -> auto::Builder<TokioExecutor> {
     let mut builder = auto::Builder::new(TokioExecutor::new());
     builder
         .http1()
@@ -225,38 +282,7 @@ async fn connection(stream: TcpStream, peer: SocketAddr, router: Router, app: Ar
         .max_header_list_size(MAX_HEADER_BYTES)
         .keep_alive_interval(HTTP2_KEEP_ALIVE)
         .keep_alive_timeout(HTTP2_KEEP_ALIVE);
-
-    // Which protocol it is, is found out without a timer; so the first request has one of ours.
-    let begun = Arc::new(Notify::new());
-    let first = Arc::clone(&begun);
-    let service = hyper::service::service_fn(move |mut request: Request<Incoming>| {
-        first.notify_one();
-        request.extensions_mut().insert(slot.clone());
-        request.extensions_mut().insert(Peer(peer.ip()));
-        let router = router.clone();
-        async move { Ok::<_, Infallible>(answer(router, request).await) }
-    });
-    let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
-    let mut connection = std::pin::pin!(connection);
-    let result = tokio::select! {
-        biased;
-        result = connection.as_mut() => result,
-        () = app.draining.cancelled() => {
-            connection.as_mut().graceful_shutdown();
-            connection.as_mut().await
-        }
-        () = async {
-            if timeout(header_timeout, begun.notified()).await.is_ok() {
-                std::future::pending::<()>().await;
-            }
-        } => {
-            tracing::debug!(%peer, "a connection that asked nothing was closed");
-            return;
-        }
-    };
-    if let Err(error) = result {
-        tracing::debug!(%peer, error, "a connection ended badly");
-    }
+    builder
 }
 
 async fn answer(router: Router, request: Request<Incoming>) -> axum::response::Response {

@@ -54,6 +54,8 @@ pub struct App {
     pub metrics: Arc<Metrics>,
     /// Cancelled when streams must end.
     pub draining: CancellationToken,
+    /// Cancelled when what hasn't ended by then is dropped as it is.
+    pub cut: CancellationToken,
     /// Counts what must end before the process does.
     pub tracker: TaskTracker,
     /// Where it is told who changed what, and who was refused what.
@@ -75,6 +77,7 @@ impl App {
             config,
             metrics: Arc::new(Metrics::new(audit.lost())),
             draining: CancellationToken::new(),
+            cut: CancellationToken::new(),
             tracker: TaskTracker::new(),
             audit,
             limits,

@@ -1,14 +1,23 @@
-//! The audit when nobody reads it.
+//! The audit when nobody reads it, and at the end.
 
+use std::convert::Infallible;
 use std::process::Stdio;
 use std::time::Duration;
 
-use http::Method;
-use tokio::io::{AsyncBufReadExt as _, BufReader};
+use bytes::Bytes;
+use futures::{StreamExt as _, stream};
+use http::{Method, Request};
+use http_body_util::StreamBody;
+use hyper::body::Frame;
+use hyper_util::client::legacy::Client;
+use hyper_util::rt::TokioExecutor;
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::TcpStream;
 use tokio::process::{Child, ChildStdout, Command};
+use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-use crate::support::{Api, Files, Outcome, PATIENCE, eventually};
+use crate::support::{Api, Files, Guarded, Outcome, PATIENCE, eventually};
 
 /// A raygate whose standard output is a pipe, its first line read.
 struct Piped {
@@ -71,4 +80,52 @@ async fn lines_that_cannot_be_written_are_counted() -> Outcome {
         Ok(text.lines().any(|line| line == "raygate_audit_lines_lost_total 3").then_some(()))
     })
     .await
+}
+
+/// A request of alice's whose body never ends, over HTTP/1.1.
+async fn half_http1(guarded: &Guarded) -> Outcome<TcpStream> {
+    let mut stream = TcpStream::connect(guarded.address).await?;
+    let head = format!(
+        "POST /clusters HTTP/1.1\r\nHost: localhost\r\nAuthorization: {}\r\nX-Request-Id: http1\r\n\
+         Content-Type: application/json\r\nContent-Length: 100\r\n\r\n{{\"name\":",
+        guarded.bearer("alice")
+    );
+    stream.write_all(head.as_bytes()).await?;
+    Ok(stream)
+}
+
+/// The same over HTTP/2, sent by a task.
+fn half_http2(guarded: &Guarded) -> Outcome<JoinHandle<bool>> {
+    let client = Client::builder(TokioExecutor::new()).http2_only(true).build_http();
+    let half = Ok::<_, Infallible>(Frame::data(Bytes::from_static(b"{\"name\":")));
+    let body = StreamBody::new(stream::iter([half]).chain(stream::pending()));
+    let request = Request::post(format!("http://{}/clusters", guarded.address));
+    let request = request.header("authorization", guarded.bearer("alice")).header("x-request-id", "http2");
+    let request = request.header("content-type", "application/json").body(body)?;
+    Ok(tokio::spawn(async move { client.request(request).await.is_ok() }))
+}
+
+#[tokio::test]
+async fn what_is_cut_at_the_end_has_its_line() -> Outcome {
+    let policy = "version: 1\ngrants: [{users: [alice], namespaces: [default], role: user}]";
+    let flags = ["--drain-seconds", "1", "--caller-concurrent-requests", "2"];
+    let guarded = Guarded::memory(&[("alice", &[])], policy, &flags).await?;
+    let first = half_http1(&guarded).await?;
+    let second = half_http2(&guarded)?;
+    eventually("both are under way", async || {
+        Ok((guarded.ask("alice", Method::GET, "/whoami", "").await?.status == 429).then_some(()))
+    })
+    .await?;
+    guarded.terminate().await?;
+    let mut lines = eventually("a line for each", async || {
+        let lines: Vec<_> = guarded.audit()?.into_iter().filter(|line| line["action"] == "createCluster").collect();
+        Ok((lines.len() >= 2).then_some(lines))
+    })
+    .await?;
+    lines.sort_by_key(|line| line["requestId"].to_string());
+    let told: Vec<_> = lines.iter().map(|line| [&line["requestId"], &line["user"], &line["result"]]).collect();
+    assert_eq!(told, [["http1", "alice", "UNKNOWN"], ["http2", "alice", "UNKNOWN"]], "{lines:?}");
+    assert!(!second.await?, "it has no answer");
+    drop(first);
+    Ok(())
 }
