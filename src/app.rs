@@ -16,6 +16,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
+use tokio_util::task::TaskTracker;
 use tower::ServiceExt as _;
 
 use crate::access::{Access, Files, Reloaded, Which};
@@ -211,7 +212,8 @@ async fn accept(listener: TcpListener, router: Router, app: Arc<App>) {
     }
 }
 
-/// Serves one connection until it ends, or gracefully until it has answered what it was asked when draining begins.
+/// Serves one connection until it ends; once draining begins or nothing has been under way on it for a while, until it has
+/// answered what it was asked.
 async fn connection(
     stream: TcpStream,
     peer: SocketAddr,
@@ -224,16 +226,21 @@ async fn connection(
         return;
     }
     let header_timeout = Duration::from_secs(app.config.header_timeout_seconds);
+    let idle_timeout = Duration::from_secs(app.config.idle_timeout_seconds);
     let asked = Arc::new(Notify::new());
-    let (asks, serves) = (Arc::clone(&asked), Arc::clone(&app));
+    let under_way = TaskTracker::new();
+    // A closed one can be waited for, and counts all the same.
+    under_way.close();
+    let (asks, counts, serves) = (Arc::clone(&asked), under_way.clone(), Arc::clone(&app));
     let service = hyper::service::service_fn(move |mut request: Request<Incoming>| {
+        let slot = Slot { place: Arc::clone(&place), under_way: counts.token() };
         asks.notify_one();
-        request.extensions_mut().insert(Slot(Arc::clone(&place)));
+        request.extensions_mut().insert(slot.clone());
         request.extensions_mut().insert(Peer(peer.ip()));
         // Over HTTP/2 a request has a task of its own.
         let (router, cut, alive) = (router.clone(), serves.cut.clone(), serves.tracker.token());
         async move {
-            let _alive = alive;
+            let _kept = (slot, alive);
             tokio::select! {
                 biased;
                 () = cut.cancelled() => Err("the process is ending"),
@@ -251,18 +258,33 @@ async fn connection(
             connection.as_mut().graceful_shutdown();
             connection.as_mut().await
         }
-        () = async {
-            // Which protocol it is, is found out without a timer; so the first request has one of ours.
-            if timeout(header_timeout, asked.notified()).await.is_ok() {
-                std::future::pending::<()>().await;
+        has_asked = idle(&asked, &under_way, header_timeout, idle_timeout) => {
+            tracing::debug!(%peer, has_asked, "a connection on which nothing is under way is closed");
+            if !has_asked {
+                return;
             }
-        } => {
-            tracing::debug!(%peer, "a connection that asked nothing was closed");
-            return;
+            connection.as_mut().graceful_shutdown();
+            // A peer that doesn't go along is left.
+            timeout(header_timeout, connection.as_mut()).await.unwrap_or(Ok(()))
         }
     };
     if let Err(error) = result {
         tracing::debug!(%peer, error, "a connection ended badly");
+    }
+}
+
+/// Waits until a connection has asked nothing at first, or nothing has been under way on it since; answers whether it has
+/// ever asked. Which protocol it is, is found out without a timer, so the first request has one of ours; and over HTTP/2
+/// pings prove a peer's life, but not that it wants something.
+async fn idle(asked: &Notify, under_way: &TaskTracker, first: Duration, later: Duration) -> bool {
+    if timeout(first, asked.notified()).await.is_err() {
+        return false;
+    }
+    loop {
+        under_way.wait().await;
+        if timeout(later, asked.notified()).await.is_err() {
+            return true;
+        }
     }
 }
 

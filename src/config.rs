@@ -200,6 +200,11 @@ pub struct Config {
     #[arg(long, env = "RAYGATE_HEADER_TIMEOUT_SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..), value_name = "SECONDS")]
     pub header_timeout_seconds: u64,
 
+    /// A connection with no request under way and no stream is closed after this long, whatever pings it sends; an answer
+    /// that isn't taken keeps it no longer.
+    #[arg(long, env = "RAYGATE_IDLE_TIMEOUT_SECONDS", default_value_t = 120, value_parser = clap::value_parser!(u64).range(1..), value_name = "SECONDS")]
+    pub idle_timeout_seconds: u64,
+
     /// On SIGTERM: how long to go on serving, not ready, so that load balancers turn away.
     #[arg(long, env = "RAYGATE_SHUTDOWN_DELAY_SECONDS", default_value_t = 5, value_name = "SECONDS")]
     pub shutdown_delay_seconds: u64,

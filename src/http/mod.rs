@@ -10,6 +10,7 @@ use http::Method;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use tokio_util::task::task_tracker::TaskTrackerToken;
 use tower::ServiceBuilder;
 use tower_http::catch_panic::CatchPanicLayer;
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme};
@@ -39,10 +40,15 @@ mod whoami;
 pub use audit::Peer;
 pub use error::{Problem, status};
 
-/// A connection's place among those that may be open at once. Travels with each request, so that a WebSocket keeps it
-/// when it takes the connection over.
+/// A connection's place among those that may be open at once, and the sign that something is under way on it. Travels with
+/// each request, so that a stream keeps both: a WebSocket takes the connection over.
 #[derive(Clone)]
-pub struct Slot(pub Arc<OwnedSemaphorePermit>);
+pub struct Slot {
+    /// The connection's place.
+    pub place: Arc<OwnedSemaphorePermit>,
+    /// Of those that count what is under way on the connection.
+    pub under_way: TaskTrackerToken,
+}
 
 /// What every handler has at hand.
 pub struct App {

@@ -1,7 +1,7 @@
 //! What watchers see, as a WebSocket and as lines of JSON.
 
 use bytes::Bytes;
-use http::{HeaderMap, Method, Request, StatusCode};
+use http::{HeaderMap, Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Empty};
 use hyper::body::Incoming;
 use hyper_util::client::legacy::Client;
@@ -42,8 +42,13 @@ impl Lines {
             request = request.header(*name, *value);
         }
         let response = timeout(PATIENCE, client.request(request.body(Empty::<Bytes>::new())?)).await??;
+        Ok(Self::of(response))
+    }
+
+    /// The lines of this answer.
+    pub(crate) fn of(response: Response<Incoming>) -> Self {
         let (head, body) = response.into_parts();
-        Ok(Self { status: head.status, headers: head.headers, body, rest: Vec::new() })
+        Self { status: head.status, headers: head.headers, body, rest: Vec::new() }
     }
 
     /// The next line, heartbeats too; nothing once the body has ended as it should.

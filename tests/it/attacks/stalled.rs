@@ -7,7 +7,7 @@ use http::{Method, Request};
 use http_body_util::Empty;
 use hyper::body::Incoming;
 use hyper_util::client::legacy::Client;
-use hyper_util::rt::TokioExecutor;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use serde_json::json;
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::{TcpSocket, TcpStream};
@@ -99,5 +99,53 @@ async fn who_takes_nothing_is_given_up() -> Outcome {
     guarded.create("alice", &json!({"name": "demo", "namespace": "default"})).await?;
     lines.until(|event| event["type"] == "ADDED").await?;
     drop(stalled);
+    Ok(())
+}
+
+#[tokio::test]
+async fn pings_keep_no_connection_open() -> Outcome {
+    let flags = ["--idle-timeout-seconds", "1", "--header-timeout-seconds", "1", "--max-connections", "2"];
+    let guarded = start(&flags).await?;
+    let mut pinging = Vec::new();
+    for _ in 0..2 {
+        // HTTP/1.1's own timeout makes room for them.
+        let stream = TcpStream::connect(guarded.address).await?;
+        let (mut sender, connection) = hyper::client::conn::http2::Builder::new(TokioExecutor::new())
+            .timer(TokioTimer::new())
+            .keep_alive_interval(Duration::from_millis(100))
+            .keep_alive_while_idle(true)
+            .handshake::<_, Empty<Bytes>>(TokioIo::new(stream))
+            .await?;
+        tokio::spawn(connection);
+        let request = Request::get(format!("http://{}/health", guarded.address)).body(Empty::new())?;
+        let answer = timeout(PATIENCE, sender.send_request(request)).await??;
+        assert_eq!(answer.status(), 200);
+        pinging.push(sender);
+    }
+    let health = b"GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+    let answer = timeout(PATIENCE, guarded.raw(health)).await??;
+    assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_stream_keeps_its_connection_open() -> Outcome {
+    let guarded = start(&["--idle-timeout-seconds", "1", "--heartbeat-seconds", "4"]).await?;
+    let bearer = guarded.bearer("alice");
+    let mut socket = guarded.socket("/watch", &[("authorization", &bearer)]).await?;
+    let mut old = Lines::ask_with(&guarded, Method::GET, "/watch", &[("authorization", &bearer)]).await?;
+    let client = Client::builder(TokioExecutor::new()).http2_only(true).build_http::<Empty<Bytes>>();
+    let request = Request::get(format!("http://{}/watch", guarded.address));
+    let answer = client.request(request.header("authorization", bearer).body(Empty::new())?).await?;
+    let mut new = Lines::of(answer);
+    for lines in [&mut old, &mut new] {
+        lines.until(|event| event["type"] == "HEARTBEAT").await?;
+    }
+    socket.until(|event| event["type"] == "SYNCED").await?;
+    guarded.create("alice", &json!({"name": "demo", "namespace": "default"})).await?;
+    for lines in [&mut old, &mut new] {
+        lines.until(|event| event["type"] == "ADDED").await?;
+    }
+    socket.until(|event| event["type"] == "ADDED").await?;
     Ok(())
 }
