@@ -49,7 +49,7 @@ impl Trail {
     }
 }
 
-/// What a write did. Travels as an extension of the response.
+/// What a write did; `changed` is `None` where the whole cluster is on its way out. Travels as an extension of the response.
 #[derive(Debug, Clone)]
 struct Done {
     uid: String,
@@ -64,9 +64,10 @@ pub(super) fn wrote(mut response: Response, key: &ClusterKey, uid: &str, changed
     response
 }
 
-/// The answer to the deletion of the cluster with this uid.
-pub(super) fn deleted(mut response: Response, uid: &str) -> Response {
-    response.extensions_mut().insert(Done { uid: uid.to_owned(), changed: None, cluster: None });
+/// The answer to the deletion of the cluster with this uid, and whether anything came of it.
+pub(super) fn deleted(mut response: Response, uid: &str, any: bool) -> Response {
+    let changed = (!any).then(Vec::new);
+    response.extensions_mut().insert(Done { uid: uid.to_owned(), changed, cluster: None });
     response
 }
 

@@ -260,13 +260,13 @@ pub(super) async fn delete_cluster(
 ) -> Result<Response, ApiError> {
     must_accept(&parts, JSON)?;
     let guard = guard(&parts)?;
-    Ok(match app.service.delete(&caller, &reference, &guard).await? {
-        Deleted::Started(cluster) => {
-            let body = cluster.face().rendered.clone();
-            audit::deleted(answer(&app, StatusCode::ACCEPTED, body, false), &cluster.entry.uid)
-        }
-        Deleted::Done(uid) => audit::deleted(StatusCode::NO_CONTENT.into_response(), &uid),
-    })
+    let (cluster, any) = match app.service.delete(&caller, &reference, &guard).await? {
+        Deleted::Started(cluster) => (cluster, true),
+        Deleted::Already(cluster) => (cluster, false),
+        Deleted::Done(uid) => return Ok(audit::deleted(StatusCode::NO_CONTENT.into_response(), &uid, true)),
+    };
+    let body = cluster.face().rendered.clone();
+    Ok(audit::deleted(answer(&app, StatusCode::ACCEPTED, body, false), &cluster.entry.uid, any))
 }
 
 /// Hand a cluster over.

@@ -12,6 +12,8 @@ use crate::ray::owner::owner;
 pub enum Deleted {
     /// The cluster is `DELETING` until nothing of it is left.
     Started(Shown),
+    /// It was `DELETING` already.
+    Already(Shown),
     /// Nothing was left at once; the uid that it had.
     Done(String),
 }
@@ -43,9 +45,9 @@ impl Service {
             }
             self.may(caller, Action::DeleteCluster, &key, (observed.uid(), owner))?;
             guard.check(Some(&observed.raw))?;
-            let deleting = |observed| Ok(Deleted::Started(shown(caller, self.cache.wrote(observed))));
+            let deleting = |observed| shown(caller, self.cache.wrote(observed));
             if observed.metadata.deletion_timestamp.is_some() {
-                return deleting(&observed);
+                return Ok(Deleted::Already(deleting(&observed)));
             }
             if view(&observed.raw).document.is_set("deletionProtection") {
                 let detail = format!("The cluster {key} is protected from deletion.");
@@ -57,7 +59,7 @@ impl Service {
                 resource_version: Some(observed.resource_version().to_owned()),
             };
             match self.backend.clusters.delete(&key.namespace, &key.name, &preconditions).await {
-                Ok(Deletion::Started(observed)) => return deleting(&observed),
+                Ok(Deletion::Started(observed)) => return Ok(Deleted::Started(deleting(&observed))),
                 Ok(Deletion::Done) => {
                     self.cache.gone(&key, observed.uid());
                     return Ok(Deleted::Done(observed.uid().to_owned()));

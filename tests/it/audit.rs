@@ -1,4 +1,4 @@
-//! The audit when nobody reads it, and at the end.
+//! The audit of deletions, when nobody reads it, and at the end.
 
 use std::convert::Infallible;
 use std::process::Stdio;
@@ -11,6 +11,7 @@ use http_body_util::StreamBody;
 use hyper::body::Frame;
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
+use serde_json::json;
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::TcpStream;
 use tokio::process::{Child, ChildStdout, Command};
@@ -82,6 +83,35 @@ async fn lines_that_cannot_be_written_are_counted() -> Outcome {
     .await
 }
 
+/// A policy under which alice is a user.
+const POLICY: &str = "version: 1\ngrants: [{users: [alice], namespaces: [default], role: user}]";
+
+#[tokio::test]
+async fn a_cluster_is_deleted_once() -> Outcome {
+    let files = Files::new(&[("alice", &[])], POLICY)?;
+    let flags = ["--backend", "memory", "--memory-start-milliseconds", "20", "--memory-stop-milliseconds", "3600000"];
+    let guarded = Guarded::start(files, &flags).await?;
+    guarded.create("alice", &json!({"name": "demo"})).await?;
+    eventually("it has something to stop", async || {
+        let cluster = guarded.ask("alice", Method::GET, "/clusters/demo", "").await?.json();
+        Ok((cluster["status"]["state"] == "READY").then_some(()))
+    })
+    .await?;
+    for _ in 0..3 {
+        assert_eq!(guarded.ask("alice", Method::DELETE, "/clusters/demo", "").await?.status, 202);
+    }
+    let lines = eventually("a line for each", async || {
+        let lines: Vec<_> = guarded.audit()?.into_iter().filter(|line| line["verb"] == "DELETE").collect();
+        Ok((lines.len() >= 3).then_some(lines))
+    })
+    .await?;
+    let results: Vec<_> = lines.iter().map(|line| [&line["result"], &line["status"]]).collect();
+    let (first, later) = ([&json!("CHANGED"), &json!(202)], [&json!("UNCHANGED"), &json!(202)]);
+    assert_eq!(results, [first, later, later], "{lines:?}");
+    assert!(lines.iter().all(|line| line["uid"] == lines[0]["uid"] && line["uid"].is_string()), "{lines:?}");
+    Ok(())
+}
+
 /// A request of alice's whose body never ends, over HTTP/1.1.
 async fn half_http1(guarded: &Guarded) -> Outcome<TcpStream> {
     let mut stream = TcpStream::connect(guarded.address).await?;
@@ -107,9 +137,8 @@ fn half_http2(guarded: &Guarded) -> Outcome<JoinHandle<bool>> {
 
 #[tokio::test]
 async fn what_is_cut_at_the_end_has_its_line() -> Outcome {
-    let policy = "version: 1\ngrants: [{users: [alice], namespaces: [default], role: user}]";
     let flags = ["--drain-seconds", "1", "--caller-concurrent-requests", "2"];
-    let guarded = Guarded::memory(&[("alice", &[])], policy, &flags).await?;
+    let guarded = Guarded::memory(&[("alice", &[])], POLICY, &flags).await?;
     let first = half_http1(&guarded).await?;
     let second = half_http2(&guarded)?;
     eventually("both are under way", async || {
