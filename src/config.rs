@@ -262,9 +262,9 @@ pub struct Config {
 /// Where the audit goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum AuditOutput {
-    /// Standard output.
+    /// Standard output, after its first line.
     Stdout,
-    /// Standard error, among the logs.
+    /// Standard error, among the logs: a reader that stalls holds up whatever logs.
     Stderr,
     /// Nowhere.
     Off,
