@@ -146,8 +146,8 @@ struct Follower {
     known: BTreeMap<Key, (String, String)>,
     /// The picture that is to replace it, between `RESYNC` and `SYNCED`.
     anew: Option<BTreeMap<Key, (String, String)>>,
-    /// Since it was read last its watcher had no right to it, for a while at least.
-    lost: bool,
+    /// Why it has no right to go on: what ended first, read or not, and whatever came after.
+    ended: Option<&'static str>,
     over: bool,
 }
 
@@ -240,18 +240,14 @@ impl Told<'_> {
                     world.rule(rules);
                 }
                 self.rules = rules.clone();
-                for follower in &mut self.followers {
-                    follower.lost |= !follower.subject.is_for(self.watcher, rules);
-                }
+                self.end();
             }
             Step::Revoke(away) => {
                 for world in worlds {
                     world.revoke(story.watcher, *away);
                 }
                 self.revoked = *away;
-                for follower in &mut self.followers {
-                    follower.lost |= *away;
-                }
+                self.end();
             }
             Step::Open(subject) => self.open(worlds, *subject).await,
             Step::Aside(which, cluster) => {
@@ -270,6 +266,18 @@ impl Told<'_> {
             }
         }
         settle().await;
+    }
+
+    /// The rules have changed: who has no right to go on has none for good.
+    fn end(&mut self) {
+        for follower in &mut self.followers {
+            let code = match (self.revoked, follower.subject.is_for(self.watcher, &self.rules)) {
+                (true, _) => Some("UNAUTHENTICATED"),
+                (false, false) => Some("FORBIDDEN"),
+                (false, true) => None,
+            };
+            follower.ended = follower.ended.or(code);
+        }
     }
 
     /// Who has taken the name in the second world goes.
@@ -299,16 +307,8 @@ impl Told<'_> {
                     Subject::One(key) => self.present.get(&key).map(|(uid, _, _)| uid.clone()),
                     Subject::All | Subject::Namespace(_) | Subject::Team => None,
                 };
-                let (known, anew) = (BTreeMap::new(), None);
-                self.followers.push(Follower {
-                    subject,
-                    streams: [one, other],
-                    uid,
-                    known,
-                    anew,
-                    lost: false,
-                    over: false,
-                });
+                let (known, anew, ended) = (BTreeMap::new(), None, None);
+                self.followers.push(Follower { subject, streams: [one, other], uid, known, anew, ended, over: false });
                 assert!(!self.revoked && subject.is_for(self.watcher, &self.rules));
             }
             (Err(one), Err(other)) => assert_eq!(one, other, "{subject:?}"),
@@ -380,15 +380,8 @@ impl Told<'_> {
         let last: Value = last.map(|last| serde_json::from_str(last).unwrap()).unwrap_or_default();
         let code = last["error"]["code"].as_str();
         let subject = follower.subject;
-        // It ends with the right to it, whether anybody reads or not.
-        let ended = follower.over && matches!(code, Some("FORBIDDEN" | "UNAUTHENTICATED"));
-        if follower.lost && ended {
-            return;
-        }
-        if self.revoked {
-            assert_eq!((follower.over, code), (true, Some("UNAUTHENTICATED")), "{subject:?}");
-        } else if !subject.is_for(self.watcher, &self.rules) {
-            assert_eq!((follower.over, code), (true, Some("FORBIDDEN")), "{subject:?}");
+        if follower.ended.is_some() {
+            assert_eq!((follower.over, code), (true, follower.ended), "{subject:?}");
         } else {
             let truth = self.truth(subject);
             let gone = follower.uid.as_ref().is_some_and(|uid| truth.values().all(|(present, _)| present != uid));
