@@ -75,21 +75,36 @@ impl Service {
     /// What comes next. Cancelling loses nothing.
     pub async fn next(&self, watcher: &mut Watcher) -> Next {
         loop {
-            let expires = watcher.caller.identity.expires;
-            let left = expires.map(|at| Duration::try_from(at.duration_since(clock::now())).unwrap_or_default());
-            if left.is_some_and(|left| left.is_zero()) {
-                return Next::Refused(ApiError::new(ErrorCode::Unauthenticated, "Your credential has expired."));
-            }
             tokio::select! {
                 biased;
-                changed = watcher.rules_changed.changed() => {
-                    if changed.is_ok() && let Err(error) = self.judge_again(watcher) {
+                error = expired(&watcher.caller) => return Next::Refused(error),
+                Ok(()) = watcher.rules_changed.changed() => {
+                    if let Err(error) = self.judge_again(watcher) {
                         return Next::Refused(error);
                     }
                 }
-                // An hour at a time: timers don't follow the wall clock when it is set.
-                () = tokio::time::sleep(left.unwrap_or(Duration::MAX).min(Duration::from_hours(1))) => {}
                 frame = watcher.subscription.next() => return frame.map_or(Next::Done, Next::Frame),
+            }
+        }
+    }
+
+    /// Waits until what the watcher has been given, and nobody has taken yet, must not be sent any more: its caller has
+    /// other rights now, and the picture begins anew. Takes no frame. Cancelling loses nothing.
+    ///
+    /// # Errors
+    /// The caller isn't known any more, or may not see this any more.
+    pub async fn outdated(&self, watcher: &mut Watcher) -> Result<(), ApiError> {
+        loop {
+            tokio::select! {
+                biased;
+                error = expired(&watcher.caller) => return Err(error),
+                Ok(()) = watcher.rules_changed.changed() => {
+                    let before = watcher.caller.clone();
+                    self.judge_again(watcher)?;
+                    if !watcher.caller.has_rights_of(&before) {
+                        return Ok(());
+                    }
+                }
             }
         }
     }
@@ -126,38 +141,21 @@ impl Watcher {
     }
 }
 
+/// Waits until the caller's credential expires.
+async fn expired(caller: &Caller) -> ApiError {
+    loop {
+        let Some(expires) = caller.identity.expires else { return std::future::pending().await };
+        let left = Duration::try_from(expires.duration_since(clock::now())).unwrap_or_default();
+        if left.is_zero() {
+            return ApiError::new(ErrorCode::Unauthenticated, "Your credential has expired.");
+        }
+        // An hour at a time: timers don't follow the wall clock when it is set.
+        tokio::time::sleep(left.min(Duration::from_hours(1))).await;
+    }
+}
+
 /// All that the caller may see.
 fn sight(caller: &Caller) -> Lens {
     let caller = caller.clone();
     Box::new(move |entry: &Entry| caller.sight(&entry.key, entry.owner.as_deref()).map_or(Sees::Nothing, Sees::It))
-}
-
-impl Service {
-    /// Waits until what the watcher has been given, and nobody has taken yet, must not be sent any more: its caller has
-    /// other rights now, and the picture begins anew. Takes no frame. Cancelling loses nothing.
-    ///
-    /// # Errors
-    /// The caller isn't known any more, or may not see this any more.
-    pub async fn outdated(&self, watcher: &mut Watcher) -> Result<(), ApiError> {
-        loop {
-            let expires = watcher.caller.identity.expires;
-            let left = expires.map(|at| Duration::try_from(at.duration_since(clock::now())).unwrap_or_default());
-            tokio::select! {
-                biased;
-                Ok(()) = watcher.rules_changed.changed() => {
-                    let before = watcher.caller.clone();
-                    self.judge_again(watcher)?;
-                    if !watcher.caller.has_rights_of(&before) {
-                        return Ok(());
-                    }
-                }
-                // An hour at a time: timers don't follow the wall clock when it is set.
-                () = tokio::time::sleep(left.unwrap_or(Duration::MAX).min(Duration::from_hours(1))) => {
-                    if left.is_some_and(|left| left < Duration::from_hours(1)) {
-                        return Err(ApiError::new(ErrorCode::Unauthenticated, "Your credential has expired."));
-                    }
-                }
-            }
-        }
-    }
 }

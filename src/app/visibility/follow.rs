@@ -333,7 +333,6 @@ impl Told<'_> {
             }
             follower.over = ended;
             self.judge(follower, lines.last());
-            follower.lost = false;
         }
         followers.retain(|follower| !follower.over);
         self.followers = followers;
