@@ -30,7 +30,9 @@
 //! | short resources, volumes, what `podTemplate` repeats | ours | `rules` |
 //! | a group's name: DNS-1123, only once, not `headgroup` | ours | `members`, `manifest` |
 //!
-//! Where `rayVersion` is no version (`nightly`), no rule by version applies.
+//! Where `rayVersion` is no version (`nightly`), no rule by version applies. What a later operator asks of `networkPolicy`,
+//! `tlsOptions`, `historyServerOptions` and of `backend` and `storage` of fault tolerance isn't here: the CRD of 1.6.2 has no
+//! such members, so they are unknown.
 
 use serde_json::{Map, Value};
 

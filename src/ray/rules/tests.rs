@@ -27,7 +27,9 @@ fn cluster(change: &Value, after: &Value) -> Value {
     object
 }
 
-fn places(faults: Vec<Fault>) -> Vec<(String, FaultCode)> {
+type Places = Vec<(String, FaultCode)>;
+
+fn places(faults: Vec<Fault>) -> Places {
     let mut places: Vec<_> = faults.into_iter().map(|fault| (fault.pointer, fault.code)).collect();
     places.sort_by(|a, b| a.0.cmp(&b.0));
     places
@@ -46,7 +48,7 @@ fn broken(change: Value, code: FaultCode, member: &'static str, field: &'static 
 }
 
 /// A container's entry in the head's `podTemplate` with these variables.
-fn template_env(env: Value) -> Value {
+fn template_env(env: &Value) -> Value {
     json!({"podTemplate": {"spec": {"containers": [{"name": "side", "image": "i"}, {"name": "ray-head", "env": env}]}}})
 }
 
@@ -111,7 +113,7 @@ fn autoscaler() -> Vec<Broken> {
         broken(on("true"), InvalidValue, env, HEAD_ENV),
         broken(both, ConflictingMembers, env, HEAD_ENV),
         broken(
-            json!({"head": template_env(json!([{"name": "A", "value": "1"}, {"name": "RAY_enable_autoscaler_v2", "value": "1"}]))}),
+            json!({"head": template_env(&json!([{"name": "A", "value": "1"}, {"name": "RAY_enable_autoscaler_v2", "value": "1"}]))}),
             InvalidValue,
             "/head/podTemplate/spec/containers/1/env/1",
             "/spec/headGroupSpec/template/spec/containers/0/env/1",
@@ -313,7 +315,7 @@ fn what_no_document_shows_is_judged_in_a_ray_cluster() {
 }
 
 /// What a document's patch does to a RayCluster.
-fn patched(object: &Value, patch: &Value) -> Result<Vec<(String, FaultCode)>, Vec<(String, FaultCode)>> {
+fn patched(object: &Value, patch: &Value) -> Result<Places, Places> {
     let mut wanted = Value::Object(view(object).document.0);
     json::merge(&mut wanted, patch);
     let (wanted, faults) = Document::read(wanted);
