@@ -92,7 +92,6 @@ fn ray_container() -> BoxedStrategy<Value> {
                 json!({"name": "D", "value": "x", "newer": 1}),
                 json!({"name": "E", "value": "$(A)"}),
                 json!({"name": "RAY_enable_autoscaler_v2", "value": "1"}),
-                json!({"name": "RAY_enable_autoscaler_v2", "value": "0"}),
                 json!({"name": "RAY_REDIS_ADDRESS", "value": "r:1"}),
                 json!({"name": "REDIS_USERNAME", "value": "u"}),
             ]),
