@@ -8,7 +8,7 @@ use super::check::{LONGEST_NAME, check, check_reserved};
 use super::fault::{Fault, FaultCode, escape};
 use super::lens::GPU;
 use super::members::{DOCUMENT, Kind, Member};
-use super::rules::check_nodes;
+use super::rules::{check_nodes, check_operator};
 use super::schema::{Schema, ray_cluster};
 
 /// Members that only the server writes: taken and ignored, so that what was read can be sent back.
@@ -35,6 +35,7 @@ impl Document {
         check(&DOCUMENT, &value, "", &mut faults);
         let document = Self(if let Value::Object(members) = value { members } else { Map::new() });
         check_nodes(&document, &mut faults);
+        check_operator(&document, &mut faults);
         (document, faults)
     }
 

@@ -10,6 +10,7 @@ use super::document::tidy_upstream;
 use super::fault::{Fault, FaultCode, MOST, Warning, WarningCode, escape};
 use super::lens::{Edit, Refusal, manifest_pointer, respell_upstream, view};
 use super::name::{is_dropped_key, is_reserved_key};
+use super::rules::{check_hidden, newly_hidden, operator_faults};
 use super::schema::ray_cluster;
 
 /// Members of metadata that only the server writes: taken and ignored.
@@ -137,7 +138,10 @@ impl Manifest {
                 metadata.shift_remove(member);
             }
         }
-        Ok(Edit { object, standing })
+        match newly_hidden(held, &object) {
+            new if new.is_empty() => Ok(Edit { object, standing }),
+            new => Err(Refusal::Faults(new)),
+        }
     }
 }
 
@@ -282,18 +286,27 @@ fn check_members(object: &Value, faults: &mut Vec<Fault>) {
         _ => {}
     }
     check_groups(object, faults);
+    check_hidden(object, faults);
     // What is hidden of a document that has the autoscaler on is judged too.
     let mut judged = object.clone();
     if let Some(spec) = judged.get_mut("spec").and_then(Value::as_object_mut) {
         spec.shift_remove("enableInTreeAutoscaling");
     }
-    for mut fault in view(&judged).document.faults() {
+    let mut document = view(&judged).document;
+    if let Some(enabled) = object["spec"].get("enableInTreeAutoscaling") {
+        let autoscaling = document.0.entry("autoscaling").or_insert_with(|| Map::new().into());
+        if let Some(autoscaling) = autoscaling.as_object_mut() {
+            autoscaling.insert("enabled".to_owned(), enabled.clone());
+        }
+    }
+    let is_ours = |fault: &Fault| {
         let tokens: Vec<_> = fault.pointer.split('/').skip(1).collect();
         let in_template =
             matches!(tokens.as_slice(), ["head", "podTemplate", ..] | ["workerGroups", _, "podTemplate", ..]);
-        if in_template || fault.code.is_structural() {
-            continue;
-        }
+        !in_template && !fault.code.is_structural()
+    };
+    let found = document.faults().into_iter().filter(is_ours).chain(operator_faults(&document));
+    for mut fault in found {
         fault.pointer = manifest_pointer(&fault.pointer, object);
         let same = |known: &Fault| known.pointer == fault.pointer && known.code == fault.code;
         let told =

@@ -1,4 +1,5 @@
-//! What is wrong between the members of a document, each of which may be right by itself.
+//! What is wrong between the members of a document, each of which may be right by itself. These rules are our own but for
+//! the bounds; `operator` has KubeRay's, and the table of all.
 
 use std::collections::HashSet;
 
@@ -9,6 +10,12 @@ use super::document::{Document, short_resources};
 use super::fault::{Fault, FaultCode, MOST, escape};
 use super::lens::ray_entry;
 use super::members::{GROUP, How, NODE, SOURCES, VOLUME};
+
+mod operator;
+#[cfg(test)]
+mod tests;
+
+pub(super) use operator::{check_hidden, check_operator, newly_hidden, operator_faults};
 
 /// Rules between the members of each node. It stops beyond [`MOST`] faults.
 pub(super) fn check_nodes(document: &Document, faults: &mut Vec<Fault>) {
@@ -23,7 +30,7 @@ pub(super) fn check_nodes(document: &Document, faults: &mut Vec<Fault>) {
     }
 }
 
-/// The operator clamps `replicas` into its bounds in silence; here it is a fault.
+/// The operator clamps `replicas` into its bounds in silence; here it is a fault. It refuses bounds that leave no room.
 fn check_bounds(group: &Map<String, Value>, at: &str, faults: &mut Vec<Fault>) {
     // What is no such number has its own fault.
     let number = |member: &str, default: i32| match group.get(member).map(Value::as_i64) {

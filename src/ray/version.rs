@@ -35,6 +35,19 @@ fn tagged_version(image: &str) -> Option<&str> {
     (parts.len() == 3 && parts.iter().all(|part| number(part))).then_some(version)
 }
 
+/// The first two numbers of a version of Ray, as KubeRay reads it (`ParseGeneric` in Kubernetes'
+/// `k8s.io/apimachinery/pkg/util/version`): two numbers or more, then whatever. `None` for what is no version (`nightly`).
+#[must_use]
+pub fn major_minor(version: &str) -> Option<(u64, u64)> {
+    let (major, rest) = version.strip_prefix('v').unwrap_or(version).split_once('.')?;
+    let end = rest.find(|byte: char| !byte.is_ascii_digit()).unwrap_or(rest.len());
+    let number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?;
+    if major.starts_with('0') && major != "0" {
+        return None;
+    }
+    Some((number(major)?, number(&rest[..end])?))
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -57,6 +70,29 @@ mod tests {
             ("mine", None),
         ] {
             assert_eq!(tagged_version(image), version, "{image}");
+        }
+    }
+
+    #[test]
+    fn versions_are_read_as_kuberay_does() {
+        for (version, read) in [
+            ("2.52.0", Some((2, 52))),
+            ("2.52", Some((2, 52))),
+            ("v2.9.3", Some((2, 9))),
+            ("2.53.0rc1", Some((2, 53))),
+            ("2.53rc1", Some((2, 53))),
+            ("3.0.0.dev0", Some((3, 0))),
+            ("0.1", Some((0, 1))),
+            ("nightly", None),
+            ("2", None),
+            ("2.x", None),
+            ("02.52", None),
+            (".5", None),
+            ("+2.5", None),
+            ("2.99999999999999999999", None),
+            ("", None),
+        ] {
+            assert_eq!(major_minor(version), read, "{version}");
         }
     }
 

@@ -5,12 +5,14 @@ use std::collections::{HashMap, HashSet};
 use serde_json::{Map, Value, json};
 
 use super::merge::{by_name, merge};
+use super::place::document_place;
 use super::template::{CONTAINER, is_same_quantity, ray_entry};
 use super::{build, find, find_mut, image_of, normal, view};
 use crate::ray::document::{Document, member, short_resources};
 use crate::ray::fault::{Fault, FaultCode, escape};
 use crate::ray::members::{DOCUMENT, Kind};
 use crate::ray::name::is_reserved_key;
+use crate::ray::rules::newly_hidden;
 use crate::ray::schema::{Schema, ray_cluster};
 
 /// What a write makes of a RayCluster.
@@ -99,6 +101,14 @@ pub fn edit(object: &Value, mut wanted: Document, mut faults: Vec<Fault>) -> Res
     }
     let mut merged = merge(object, &base, &theirs, &target);
     give_new_containers_images(object, &target, &mut merged);
+    let mut new = newly_hidden(object, &merged);
+    if !new.is_empty() {
+        for fault in &mut new {
+            let tokens: Vec<_> = fault.pointer.split('/').skip(1).collect();
+            fault.pointer = document_place(&tokens, &merged);
+        }
+        return Err(Refusal::Faults(new));
+    }
     Ok(Edit { object: merged, standing })
 }
 

@@ -25,7 +25,8 @@ pub fn pointer_in_sent(pointer: &str, object: &Value, sent: &Value) -> String {
     }
 }
 
-fn document_place(members: &[&str], object: &Value) -> String {
+/// The same of the members of a field.
+pub(super) fn document_place(members: &[&str], object: &Value) -> String {
     match members {
         ["spec", "workerGroupSpecs", index, rest @ ..] => {
             let group = index.parse::<usize>().ok().and_then(|index| object["spec"]["workerGroupSpecs"].get(index));
@@ -98,8 +99,19 @@ fn nearest(members: &'static [Member], field: &[&str]) -> Option<&'static Member
 #[must_use]
 pub fn manifest_pointer(pointer: &str, object: &Value) -> String {
     let tokens: Vec<&str> = pointer.split('/').skip(1).collect();
+    let place = manifest_place(&tokens, object);
+    let (["head", "env", name] | ["workerGroups", _, "env", name]) = tokens.as_slice() else { return place };
+    let is_it = |item: &Value| item["name"].as_str().is_some_and(|held| escape(held) == **name);
+    let env = object.pointer(&place).and_then(Value::as_array);
+    match env.and_then(|env| env.iter().position(is_it)) {
+        Some(index) => format!("{place}/{index}"),
+        None => place,
+    }
+}
+
+fn manifest_place(tokens: &[&str], object: &Value) -> String {
     let slashes = |place: &str| place.replace('.', "/");
-    match tokens.as_slice() {
+    match tokens {
         ["head", member, rest @ ..] => format!("/spec/headGroupSpec/{}", in_node(member, rest)),
         ["workerGroups", name, rest @ ..] => {
             let groups = object["spec"]["workerGroupSpecs"].as_array();
@@ -138,7 +150,7 @@ fn in_node(member: &str, rest: &[&str]) -> String {
     with_rest(known.map(|known| known.place.replace('.', "/")).unwrap_or_default(), rest)
 }
 
-/// Lists of a RayCluster have numbers where the document has names, so a list's place is all that can be said.
+/// Lists of a RayCluster have numbers where the document has names, so this is a list's place.
 fn with_rest(place: String, rest: &[&str]) -> String {
     let listed = ["/env", "/volumes", "/imagePullSecrets"].iter().any(|list| place.ends_with(list));
     if listed || rest.is_empty() { place } else { format!("{place}/{}", rest.join("/")) }

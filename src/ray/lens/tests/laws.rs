@@ -91,6 +91,9 @@ fn ray_container() -> BoxedStrategy<Value> {
                 json!({"name": "C", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}),
                 json!({"name": "D", "value": "x", "newer": 1}),
                 json!({"name": "E", "value": "$(A)"}),
+                json!({"name": "RAY_enable_autoscaler_v2", "value": "1"}),
+                json!({"name": "RAY_REDIS_ADDRESS", "value": "r:1"}),
+                json!({"name": "REDIS_USERNAME", "value": "u"}),
             ]),
         ),
         (
@@ -169,6 +172,7 @@ fn template() -> BoxedStrategy<Value> {
             "topologySpreadConstraints",
             one(&[json!([]), json!([{"maxSkew": 1, "topologyKey": "z", "whenUnsatisfiable": "DoNotSchedule"}])]),
         ),
+        ("restartPolicy", one(&[json!("Never"), json!("Always")])),
         ("newer", one(&[json!(1)])),
     ]);
     let spec = (spec, proptest::option::weighted(0.95, containers)).prop_map(|(mut spec, containers)| {
@@ -187,7 +191,7 @@ fn template() -> BoxedStrategy<Value> {
 
 fn entry(others: Vec<(&'static str, BoxedStrategy<Value>)>) -> BoxedStrategy<Value> {
     let mut members = vec![
-        ("rayStartParams", map(&["num-cpus", "block"], &[json!("0"), json!("true")])),
+        ("rayStartParams", map(&["num-cpus", "block", "labels", "redis-username"], &[json!("0"), json!("true")])),
         ("labels", map(&["zone", "ray.io/group"], &[json!("a"), json!("b")])),
         ("resources", map(&["CPU", "x"], &[json!("4"), json!("8")])),
         ("newer", one(&[json!([1]), json!({})])),
@@ -240,10 +244,21 @@ pub(super) fn ray_cluster_object() -> BoxedStrategy<Value> {
         ("enableInTreeAutoscaling", one(&[json!(true), json!(false)])),
         (
             "autoscalerOptions",
-            one(&[json!({}), json!({"idleTimeoutSeconds": 60, "resources": {"limits": {"cpu": "500m"}}, "newer": 1})]),
+            one(&[
+                json!({}),
+                json!({"version": "v2"}),
+                json!({"idleTimeoutSeconds": 60, "resources": {"limits": {"cpu": "500m"}}, "newer": 1}),
+            ]),
         ),
         ("gcsFaultToleranceOptions", one(&[json!({}), json!({"redisAddress": "r:1"})])),
-        ("authOptions", one(&[json!({}), json!({"mode": "token"})])),
+        (
+            "authOptions",
+            one(&[
+                json!({}),
+                json!({"mode": "token"}),
+                json!({"mode": "token", "enableK8sTokenAuth": true, "secretName": "s"}),
+            ]),
+        ),
         ("upgradeStrategy", one(&[json!({"type": "None"})])),
         ("headServiceAnnotations", map(&["x", "y/z"], &[json!("1")])),
         ("managedBy", one(&[json!("ray.io/kuberay-operator")])),
@@ -251,8 +266,14 @@ pub(super) fn ray_cluster_object() -> BoxedStrategy<Value> {
         ("workerGroupSpecs", proptest::collection::vec(group(), 0..4).prop_map(Value::from).boxed()),
     ]);
     let metadata = some(vec![
-        ("labels", map(&["team", "ray.io/originated-from-crd"], &[json!("x"), json!("y")])),
-        ("annotations", map(&["note", "raygate.dev/anything", DELETION_PROTECTION], &[json!("v1"), json!("z")])),
+        ("labels", map(&["team", "ray.io/originated-from-crd"], &[json!("x"), json!("RayJob")])),
+        (
+            "annotations",
+            map(
+                &["note", "raygate.dev/anything", DELETION_PROTECTION, "ray.io/ft-enabled"],
+                &[json!("v1"), json!("true")],
+            ),
+        ),
         ("finalizers", one(&[json!(["a/b"])])),
     ]);
     let spec = proptest::option::weighted(
@@ -377,7 +398,12 @@ fn wanted() -> BoxedStrategy<Value> {
         ("suspended", one(&[json!(true), json!(false)])),
         (
             "autoscaling",
-            one(&[json!({}), json!({"enabled": true}), json!({"enabled": false, "upscalingMode": "Default"})]),
+            one(&[
+                json!({}),
+                json!({"enabled": true}),
+                json!({"enabled": true, "version": "v2"}),
+                json!({"enabled": false, "upscalingMode": "Default"}),
+            ]),
         ),
         ("gcsFaultTolerance", one(&[json!({"redisAddress": "q:2"})])),
         ("auth", one(&[json!({"mode": "disabled"}), json!({})])),

@@ -128,7 +128,11 @@ fn table() -> Vec<(&'static str, Value, &'static str, Value)> {
 /// A document with this value there.
 fn document_with(pointer: &str, value: &Value) -> Value {
     let mut document =
-        json!({"name": "demo", "namespace": "default", "rayVersion": "2.52.0", "head": {}, "workerGroups": {"w": {}}});
+        json!({"name": "demo", "namespace": "default", "rayVersion": "2.56.0", "head": {}, "workerGroups": {"w": {}}});
+    // What only version 2 of the autoscaler knows.
+    if pointer.ends_with("/idleTimeoutSeconds") || pointer.ends_with("/priority") {
+        document["autoscaling"] = json!({"version": "v2"});
+    }
     let at = pointer.split('/').skip(1).fold(&mut document, |at, token| &mut at[token]);
     *at = value.clone();
     document
@@ -203,8 +207,12 @@ fn a_refusal_by_kubernetes_is_placed_in_the_document() {
 
 #[test]
 fn a_members_fault_is_placed_in_the_manifest() {
-    let object = created(json!({"name": "d", "workerGroups": {"a": {}, "b": {}}}));
+    let env = json!({"A/B": "1", "C": "2"});
+    let object = created(json!({"name": "d", "head": {"env": env}, "workerGroups": {"a": {"env": env}, "b": {}}}));
     for (pointer, place) in [
+        ("/head/env/C", "/spec/headGroupSpec/template/spec/containers/0/env/1"),
+        ("/workerGroups/a/env/A~1B", "/spec/workerGroupSpecs/0/template/spec/containers/0/env/0"),
+        ("/workerGroups/a/env/D", "/spec/workerGroupSpecs/0/template/spec/containers/0/env"),
         ("/name", "/metadata/name"),
         ("/labels/x~1y", "/metadata/labels/x~1y"),
         ("/rayVersion", "/spec/rayVersion"),
