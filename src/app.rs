@@ -34,6 +34,8 @@ use crate::ray::lens::Defaults;
 const MAX_HEADER_BYTES: u32 = 64 * 1024;
 /// Most header lines of a request.
 const MAX_HEADERS: usize = 100;
+/// Bytes that wait in the system for a peer: with more of them it would look as if a slow one took nothing.
+const NOT_SENT: u32 = 128 * 1024;
 /// Unacknowledged bytes end a connection after this long.
 const TCP_USER_TIMEOUT: Duration = Duration::from_secs(40);
 /// A peer over HTTP/2 is asked for a sign of life this often, and has this long to give one.
@@ -316,7 +318,9 @@ async fn answer(router: Router, request: Request<Incoming>) -> axum::response::R
 
 fn tune(stream: &TcpStream) -> std::io::Result<()> {
     stream.set_nodelay(true)?;
-    socket2::SockRef::from(stream).set_tcp_user_timeout(Some(TCP_USER_TIMEOUT))
+    let socket = socket2::SockRef::from(stream);
+    socket.set_tcp_notsent_lowat(NOT_SENT)?;
+    socket.set_tcp_user_timeout(Some(TCP_USER_TIMEOUT))
 }
 
 #[cfg(test)]

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use bytes::{BufMut as _, Bytes, BytesMut};
-use http::header::{AGE, CACHE_CONTROL, CONTENT_TYPE, ETAG, IF_MATCH, IF_NONE_MATCH, LOCATION, VARY};
+use http::header::{
+    AGE, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, ETAG, IF_MATCH, IF_NONE_MATCH, LOCATION, TRANSFER_ENCODING, VARY,
+};
 use http::request::Parts;
 use http::{HeaderName, HeaderValue, StatusCode};
 use serde::Serialize;
@@ -273,7 +275,10 @@ pub(super) async fn delete_cluster(
 ///
 /// Its nodes go; its name, spec and owner stay. `STOPPED` once no node is left.
 #[utoipa::path(post, path = "/clusters/{ref}/stop", operation_id = "stop_cluster", tag = "clusters",
-    params(("ref" = String, Path, description = "`name`, in your default namespace, or `name.namespace`.")),
+    params(
+        ("ref" = String, Path, description = "`name`, in your default namespace, or `name.namespace`."),
+        ("if-match" = Option<String>, Header, description = "The ETag that was read: refused if the cluster has changed since."),
+    ),
     responses(
         (status = 200, description = "It is to be stopped already.", body = Cluster, content_type = "application/json"),
         (status = 202, description = "It stops.", body = Cluster, content_type = "application/json"),
@@ -291,7 +296,10 @@ pub(super) async fn stop_cluster(
 
 /// Start a stopped cluster.
 #[utoipa::path(post, path = "/clusters/{ref}/start", operation_id = "start_cluster", tag = "clusters",
-    params(("ref" = String, Path, description = "`name`, in your default namespace, or `name.namespace`.")),
+    params(
+        ("ref" = String, Path, description = "`name`, in your default namespace, or `name.namespace`."),
+        ("if-match" = Option<String>, Header, description = "The ETag that was read: refused if the cluster has changed since."),
+    ),
     responses(
         (status = 200, description = "It isn't stopped.", body = Cluster, content_type = "application/json"),
         (status = 202, description = "It starts.", body = Cluster, content_type = "application/json"),
@@ -309,7 +317,11 @@ pub(super) async fn start_cluster(
 
 async fn run(app: &App, caller: &Caller, reference: &str, parts: &Parts, stop: bool) -> Result<Response, ApiError> {
     must_accept(parts, JSON)?;
-    let written = app.service.run(caller, reference, stop).await?;
+    let length = parts.headers.get(CONTENT_LENGTH).is_some_and(|length| length != "0");
+    if length || parts.headers.contains_key(TRANSFER_ENCODING) {
+        return Err(ApiError::new(ErrorCode::Malformed, "This takes no body."));
+    }
+    let written = app.service.run(caller, reference, stop, &guard(parts)?).await?;
     let status = if written.changed.is_empty() { StatusCode::OK } else { StatusCode::ACCEPTED };
     Ok(written_answer(app, status, &written))
 }
@@ -318,7 +330,10 @@ async fn run(app: &App, caller: &Caller, reference: &str, parts: &Parts, stop: b
 ///
 /// `{"owner": "name"}`; `null` makes it nobody's. For operators.
 #[utoipa::path(post, path = "/clusters/{ref}/owner", operation_id = "set_cluster_owner", tag = "clusters",
-    params(("ref" = String, Path, description = "`name`, in your default namespace, or `name.namespace`.")),
+    params(
+        ("ref" = String, Path, description = "`name`, in your default namespace, or `name.namespace`."),
+        ("if-match" = Option<String>, Header, description = "The ETag that was read: refused if the cluster has changed since."),
+    ),
     request_body(content((OwnerChange = "application/json"), (OwnerChange = "application/yaml"))),
     responses(
         (status = 200, description = "The cluster as it now is.", body = Cluster, content_type = "application/json"),
@@ -333,7 +348,8 @@ pub(super) async fn set_cluster_owner(
     Sent(format, body): Sent,
 ) -> Result<Response, ApiError> {
     must_accept(&parts, JSON)?;
-    let written = app.service.set_owner(&caller, &reference, (format, &body)).await?;
+    let guard = guard(&parts)?;
+    let written = app.service.set_owner(&caller, &reference, (format, &body), &guard).await?;
     Ok(written_answer(&app, StatusCode::OK, &written))
 }
 

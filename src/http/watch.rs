@@ -1,8 +1,8 @@
 //! `/watch` and `/clusters/{ref}/watch`: one sequence of frames, as a WebSocket or as lines of JSON.
 
-use std::convert::Infallible;
+use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use axum::body::Body;
@@ -244,24 +244,43 @@ fn text(frame: Bytes) -> Message {
     }
 }
 
+/// A peer that takes nothing.
+#[derive(Debug)]
+struct TooSlow;
+
+impl fmt::Display for TooSlow {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("the client takes nothing")
+    }
+}
+
+impl std::error::Error for TooSlow {}
+
 /// A line, and the number of the rights that it was made under.
 type Line = (u64, Bytes);
 
 fn lines(watcher: Watcher, app: Arc<App>, place: Place) -> Response {
     let (sender, receiver) = mpsc::channel(1);
-    let current = Arc::new(AtomicU64::new(0));
-    let rights = Arc::clone(&current);
+    let (current, given_up) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
+    let (rights, abandoned) = (Arc::clone(&current), Arc::clone(&given_up));
     // A task of its own: while a peer takes nothing, nobody asks the body.
     tokio::spawn(async move {
         let _place = place;
-        feed(watcher, &app, &sender, &rights).await;
+        if feed(watcher, &app, &sender, &rights).await.is_err() {
+            abandoned.store(true, Ordering::Release);
+        }
     });
-    let lines = stream::unfold((receiver, current), |(mut receiver, current)| async move {
+    let lines = stream::unfold((receiver, current, given_up), |(mut receiver, current, given_up)| async move {
         loop {
-            let (rights, line): Line = receiver.recv().await?;
-            if rights == current.load(Ordering::Acquire) {
-                return Some((Ok::<_, Infallible>(line), (receiver, current)));
-            }
+            let next: Option<Line> = receiver.recv().await;
+            let item = match next {
+                Some((rights, line)) if rights == current.load(Ordering::Acquire) => Ok(line),
+                Some(_) => continue,
+                // A body that breaks off isn't one that is done.
+                None if given_up.swap(false, Ordering::AcqRel) => Err(TooSlow),
+                None => return None,
+            };
+            return Some((item, (receiver, current, given_up)));
         }
     });
     let headers = [
@@ -274,14 +293,17 @@ fn lines(watcher: Watcher, app: Arc<App>, place: Place) -> Response {
 
 /// Feeds a watcher's lines to the body of its answer, for as long as they are taken and may be. A line that waits when the
 /// rights change is never sent.
-async fn feed(mut watcher: Watcher, app: &App, lines: &mpsc::Sender<Line>, rights: &AtomicU64) {
+///
+/// # Errors
+/// They weren't taken in time.
+async fn feed(mut watcher: Watcher, app: &App, lines: &mpsc::Sender<Line>, rights: &AtomicU64) -> Result<(), TooSlow> {
     let peer_timeout = Duration::from_secs(app.config.peer_timeout_seconds);
     let mut number = 0;
     let mut given = clock::timer();
     let error = loop {
         let room = tokio::select! {
             biased;
-            () = app.draining.cancelled() => return,
+            () = app.draining.cancelled() => return Ok(()),
             outdated = app.service.outdated(&mut watcher) => {
                 number += 1;
                 rights.store(number, Ordering::Release);
@@ -292,26 +314,27 @@ async fn feed(mut watcher: Watcher, app: &App, lines: &mpsc::Sender<Line>, right
             }
             room = lines.reserve() => match room {
                 Ok(room) => room,
-                Err(_) => return,
+                Err(_) => return Ok(()),
             },
-            () = sleep_until(given + peer_timeout) => return,
+            () = sleep_until(given + peer_timeout) => return Err(TooSlow),
         };
         let next = tokio::select! {
             biased;
-            () = app.draining.cancelled() => return,
-            () = lines.closed() => return,
+            () = app.draining.cancelled() => return Ok(()),
+            () = lines.closed() => return Ok(()),
             next = app.service.next(&mut watcher) => next,
         };
         match next {
             Next::Frame(frame) => room.send((number, line(&frame))),
             Next::Refused(error) => break error,
-            Next::Done => return,
+            Next::Done => return Ok(()),
         }
         given = clock::timer();
     };
     let last = line(&watcher.farewell(&name_of(error.code), &error));
     // Who doesn't take it sees that nothing more comes.
     let _ = timeout(FAREWELL.min(peer_timeout), lines.send((number, last))).await;
+    Ok(())
 }
 
 /// A frame as a line.

@@ -24,12 +24,21 @@ pub(super) fn check(held: &Value, wanted: &Value) -> Result<(), ApiError> {
         return Err(ApiError::new(ErrorCode::SpecOwned, detail).hint(hint));
     }
     let suspended = |object: &Value| object["spec"]["suspend"] == true;
-    if held["metadata"]["labels"].get(QUEUE).is_some() && suspended(held) != suspended(wanted) {
+    if is_queued(held) && suspended(held) != suspended(wanted) {
         let detail = "Kueue decides when this cluster runs: it is in one of its queues.";
         let hint = format!("Take the label `{QUEUE}` away first, or ask whoever runs the queue.");
         return Err(ApiError::new(ErrorCode::SuspensionOwned, detail).hint(hint));
     }
     Ok(())
+}
+
+/// Whether a controller decides when the cluster runs: a write that says nothing of it leaves it as it is held.
+pub(super) fn is_suspension(held: &Value) -> bool {
+    is_queued(held) || maker(held).is_some()
+}
+
+fn is_queued(held: &Value) -> bool {
+    held["metadata"]["labels"].get(QUEUE).is_some()
 }
 
 /// The kind and name of the controller that made the cluster, if one did.

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::error::from_manager;
-use super::{ApiError, Service, Written};
+use super::{ApiError, Guard, Service, Written};
 use crate::access::{Action, Caller};
 use crate::manager::ManagerError;
 use crate::ray::body::{Body, Format};
@@ -15,12 +15,13 @@ impl Service {
     /// Makes somebody the owner of a cluster: `{"owner": "name"}`; `null` makes it nobody's.
     ///
     /// # Errors
-    /// No such cluster; the caller is no operator there; a body that says something else.
+    /// No such cluster; the caller is no operator there; a guard that doesn't hold; a body that says something else.
     pub async fn set_owner(
         &self,
         caller: &Caller,
         reference: &str,
         (format, bytes): (Format, &[u8]),
+        guard: &Guard,
     ) -> Result<Written, ApiError> {
         let key = self.resolve(caller, Action::SetOwner, reference)?;
         let wanted = read(&Body::read(format, bytes)?)?;
@@ -32,6 +33,7 @@ impl Service {
             if held.metadata.deletion_timestamp.is_some() {
                 return Err(ApiError::deleting(&key));
             }
+            guard.check(Some(&held.raw))?;
             let written = |observed, changed| {
                 let cluster = self.shown_written(caller, observed);
                 Ok(Written { cluster, changed, warnings: Vec::new() })

@@ -16,13 +16,13 @@ impl Service {
     /// The operator resumes a cluster only at an explicit `false`: where the member was taken away, it is written too.
     ///
     /// # Errors
-    /// No such cluster; it isn't the caller's; a controller owns it.
-    pub async fn run(&self, caller: &Caller, reference: &str, stop: bool) -> Result<Written, ApiError> {
+    /// No such cluster; it isn't the caller's; a guard that doesn't hold; a controller owns it.
+    pub async fn run(&self, caller: &Caller, reference: &str, stop: bool, guard: &Guard) -> Result<Written, ApiError> {
         let action = if stop { Action::StopCluster } else { Action::StartCluster };
         let key = self.resolve(caller, action, reference)?;
         self.fresh()?;
         loop {
-            let held = self.held_now(caller, &key, &Guard::default()).await?;
+            let held = self.held_now(caller, &key, guard).await?;
             let written = |observed, changed| {
                 Ok(Written { cluster: self.shown_written(caller, observed), changed, warnings: Vec::new() })
             };

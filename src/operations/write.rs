@@ -279,7 +279,7 @@ fn wanted_document(held: &Value, body: &Body, way: Way) -> Result<Edit, ApiError
         body.judge(vec![Fault::wrong_type("", "an object", &body.value)])?;
     }
     let mut faults = Vec::new();
-    let wanted = match way {
+    let mut wanted = match way {
         Way::Put => body.value.clone(),
         Way::Merge => {
             faults.extend(wrong_removals(&body.value));
@@ -288,13 +288,28 @@ fn wanted_document(held: &Value, body: &Body, way: Way) -> Result<Edit, ApiError
             wanted
         }
     };
+    if owned::is_suspension(held)
+        && let Some(members) = wanted.as_object_mut()
+        && members.get("suspended").is_none_or(Value::is_null)
+        && let Some(suspended) = view(held).document.0.get("suspended")
+    {
+        members.insert("suspended".to_owned(), suspended.clone());
+    }
     let (wanted, found) = Document::read(wanted);
     faults.extend(found);
     refused(edit(held, wanted, faults), body)
 }
 
 fn wanted_manifest(held: &Value, body: &Body) -> Result<(Edit, Vec<Warning>), ApiError> {
-    let (manifest, faults) = Manifest::read(body.value.clone());
+    let mut wanted = body.value.clone();
+    if owned::is_suspension(held)
+        && let Some(spec) = wanted.get_mut("spec").and_then(Value::as_object_mut)
+        && spec.get("suspend").is_none_or(Value::is_null)
+        && let Some(suspend) = held["spec"].get("suspend")
+    {
+        spec.insert("suspend".to_owned(), suspend.clone());
+    }
+    let (manifest, faults) = Manifest::read(wanted);
     let warnings = manifest.warnings.clone();
     Ok((refused(manifest.replace(held, faults), body)?, warnings))
 }

@@ -389,7 +389,7 @@ fn body(row: &Row, target: &Target) -> String {
         document["managedBy"] = MANAGER.into();
     }
     match (row.verb, row.route) {
-        ("GET" | "DELETE", _) => String::new(),
+        ("GET" | "DELETE", _) | ("POST", "/clusters/{ref}/stop" | "/clusters/{ref}/start") => String::new(),
         ("POST", "/clusters/{ref}/owner") => json!({"owner": "other"}).to_string(),
         ("PATCH", _) => json!({"labels": {"changed": "yes"}}).to_string(),
         _ => document.to_string(),

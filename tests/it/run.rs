@@ -42,6 +42,17 @@ async fn a_stopped_cluster_keeps_all_but_its_nodes() -> Outcome {
     let manifest = raygate.get("/clusters/demo/manifest").await?.json();
     assert_eq!(manifest["spec"]["suspend"], false, "explicitly: the operator resumes at nothing else");
 
+    let guarded = async |verb: &str, headers: &[(&str, &str)], body: &'static str| {
+        raygate.send(Method::POST, &format!("/clusters/demo/{verb}"), headers, body).await
+    };
+    guarded("stop", &[("if-match", "\"stale\"")], "").await?.problem(412, "PRECONDITION_FAILED");
+    guarded("stop", &[], r#"{"now": true}"#).await?.problem(400, "MALFORMED");
+    let owner = r#"{"owner": "alice"}"#;
+    guarded("owner", &[("if-match", "\"stale\"")], owner).await?.problem(412, "PRECONDITION_FAILED");
+    let tag = raygate.get("/clusters/demo").await?.header("etag").to_owned();
+    assert_eq!(guarded("owner", &[("if-match", &tag)], owner).await?.status, 200);
+    assert_eq!(raygate.get("/clusters/demo").await?.json()["status"]["state"], "READY", "none of it stopped it");
+
     verb("pause").await?.problem(404, "NOT_FOUND");
     raygate.get("/clusters/demo/stop").await?.problem(405, "METHOD_NOT_ALLOWED");
     raygate.send(Method::POST, "/clusters/none/stop", &[], "").await?.problem(404, "NOT_FOUND");
@@ -58,6 +69,21 @@ async fn kueue_decides_when_its_clusters_run() -> Outcome {
     let patch = async |body: Value| raygate.send(Method::PATCH, "/clusters/demo", &[], body.to_string()).await;
     patch(json!({"suspended": false})).await?.problem(409, "SUSPENSION_OWNED");
     assert_eq!(patch(json!({"head": {"cpu": "2"}})).await?.status, 200, "all else is the owner's");
+    // What says nothing of it leaves it as it is: one and the same body holds before and after Kueue lets the cluster run.
+    let held = raygate.get("/clusters/demo/manifest").await?.json();
+    let mut manifest = json!({"apiVersion": "ray.io/v1", "kind": "RayCluster", "metadata": {}, "spec": held["spec"]});
+    manifest["metadata"]["labels"] = held["metadata"]["labels"].clone();
+    manifest["spec"]["suspend"] = Value::Null;
+    let silent = json!({"name": "demo", "rayVersion": "2.52.0", "labels": document["labels"]});
+    for body in [&silent, &manifest] {
+        let any = [("if-match", "*")];
+        let answer = raygate.send(Method::PUT, "/clusters/demo", &any, body.to_string()).await?;
+        assert_eq!((answer.status.as_u16(), &answer.json()["suspended"]), (200, &json!(true)), "{answer:?}");
+    }
+    assert_eq!(patch(json!({"suspended": null})).await?.json()["suspended"], true);
+    let explicit = json!({"name": "demo", "rayVersion": "2.52.0", "labels": document["labels"], "suspended": false});
+    let answer = raygate.send(Method::PUT, "/clusters/demo", &[("if-match", "*")], explicit.to_string()).await?;
+    answer.problem(409, "SUSPENSION_OWNED");
     assert_eq!(patch(json!({"labels": {"kueue.x-k8s.io/queue-name": null}})).await?.status, 200);
     assert_eq!(raygate.send(Method::POST, "/clusters/demo/start", &[], "").await?.status, 202);
     Ok(())
