@@ -14,6 +14,7 @@ use subtle::ConstantTimeEq as _;
 
 use super::identity::{ANONYMOUS, AUTHENTICATED, Authenticator, Identity, Rejected};
 use crate::clock;
+use crate::ray::revision::hex;
 use crate::ray::{owner, yaml};
 
 /// What tokens begin with, so that a scanner for leaked secrets knows them.
@@ -227,10 +228,6 @@ impl NewToken {
         read(line.as_bytes())?;
         Ok(Self { token, line })
     }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
 }
 
 #[cfg(test)]

@@ -3,6 +3,8 @@
 use aes::Aes128;
 use aes::cipher::{BlockEncrypt as _, KeyInit as _};
 
+use crate::ray::revision::hex;
+
 /// Names places in this process's journal. The numbers count the changes of every cluster, so they are encrypted: whoever
 /// may see few clusters doesn't learn how much goes on in the others.
 pub struct Cursors {
@@ -25,7 +27,7 @@ impl Cursors {
         number.copy_from_slice(&sequence.to_be_bytes());
         let mut block = block.into();
         self.cipher.encrypt_block(&mut block);
-        block.iter().fold(format!("{}.", self.epoch), |text, byte| text + &format!("{byte:02x}"))
+        format!("{}.{}", self.epoch, hex(&block))
     }
 }
 

@@ -3,6 +3,8 @@
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
+use super::revision::hex;
+
 /// The key of the annotation and of the label. Version 1 of the format: the annotation holds the name as it is, the label
 /// the first 32 hexadecimal digits of its SHA-256. Another format would have another key.
 pub const OWNER: &str = "raygate.dev/owner";
@@ -22,7 +24,7 @@ pub fn owner(object: &Value) -> Option<&str> {
 /// The label's value for a name.
 #[must_use]
 pub fn label(name: &str) -> String {
-    Sha256::digest(name).iter().take(16).fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
+    hex(&Sha256::digest(name)[..16])
 }
 
 /// The merge patch (RFC 7396) of a RayCluster's metadata that makes this its owner.

@@ -31,7 +31,13 @@ pub fn revision(object: &Value) -> String {
 /// 64 bits over some bytes, in hexadecimal.
 #[must_use]
 pub fn digest(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().take(8).fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
+    hex(&Sha256::digest(bytes)[..8])
+}
+
+/// Bytes in hexadecimal.
+#[must_use]
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
 }
 
 /// Without nulls, empty lists and members that say nothing; keys in order, quantities by value.
