@@ -153,7 +153,6 @@ pub(super) async fn gate(State(app): State<Arc<App>>, request: Request, next: Ne
 fn decision(response: &Response) -> Decision {
     let refused = response.extensions().get::<ApiError>().filter(|error| error.note.rule.is_some());
     match refused.map(|error| status(error.code).0) {
-        // What somebody may not see isn't there, here neither.
         None | Some(StatusCode::NOT_FOUND) => Decision::Allowed,
         Some(StatusCode::UNAUTHORIZED) => Decision::Unauthenticated,
         Some(StatusCode::TOO_MANY_REQUESTS) => Decision::Limited,
@@ -180,21 +179,17 @@ async fn admit(app: &App, action: Action, mut request: Request) -> Result<(Reque
         };
         return Ok((request, permit));
     }
-    if access.is_open() {
-        let caller = access.anonymous();
-        trail.is_by(&caller, reference(&mut request).await.as_deref());
-        request.extensions_mut().insert(caller);
-        return Ok((request, None));
-    }
-    let caller = match identify(access, credential).await {
+    let caller = if access.is_open() { Ok(access.anonymous()) } else { identify(access, credential).await };
+    let caller = match caller {
         Ok(caller) => caller,
         Err(error) => return Err(app.spend_unknown(peer).map_or_else(|limited| limited, |()| error)),
     };
     trail.is_by(&caller, reference(&mut request).await.as_deref());
-    let permit = app.limits.request(caller.user())?;
+    // Where nobody is asked, nobody is limited.
+    let permit = (!access.is_open()).then(|| app.limits.request(caller.user())).transpose()?;
     access.authorize(&caller, action, Target::Service)?;
     request.extensions_mut().insert(caller);
-    Ok((request, Some(permit)))
+    Ok((request, permit))
 }
 
 /// Where there is no route.
