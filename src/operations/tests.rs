@@ -11,11 +11,34 @@ use crate::manager::{Deletion, Observed, Preconditions, ResourceManager, Scope, 
 use crate::ray::body::Format;
 use crate::ray::cluster::RayCluster;
 
-/// A backend whose reads answer late: each waits for a permit after it has read.
+/// Where answers wait after what was asked for is done.
+struct Gate {
+    done: Semaphore,
+    answer: Semaphore,
+}
+
+impl Gate {
+    /// Each answer waits for a permit.
+    fn shut() -> Self {
+        Self { done: Semaphore::new(0), answer: Semaphore::new(0) }
+    }
+
+    /// No answer waits.
+    fn open() -> Self {
+        Self { done: Semaphore::new(0), answer: Semaphore::new(Semaphore::MAX_PERMITS) }
+    }
+
+    async fn pass(&self) {
+        self.done.add_permits(1);
+        self.answer.acquire().await.unwrap().forget();
+    }
+}
+
+/// A backend whose reads or patches answer late.
 struct Late {
     inner: Arc<dyn ResourceManager<RayCluster>>,
-    read: Semaphore,
-    answer: Semaphore,
+    reads: Gate,
+    patches: Gate,
 }
 
 #[async_trait]
@@ -26,8 +49,7 @@ impl ResourceManager<RayCluster> for Late {
 
     async fn get(&self, namespace: &str, name: &str) -> Result<Observed<RayCluster>, ManagerError> {
         let found = self.inner.get(namespace, name).await;
-        self.read.add_permits(1);
-        self.answer.acquire().await.unwrap().forget();
+        self.reads.pass().await;
         found
     }
 
@@ -42,7 +64,9 @@ impl ResourceManager<RayCluster> for Late {
         version: &str,
         patch: &Value,
     ) -> Result<Observed<RayCluster>, ManagerError> {
-        self.inner.patch(namespace, name, version, patch).await
+        let patched = self.inner.patch(namespace, name, version, patch).await;
+        self.patches.pass().await;
+        patched
     }
 
     async fn delete(
@@ -59,9 +83,8 @@ impl ResourceManager<RayCluster> for Late {
     }
 }
 
-/// "Not found" is old news of a cluster that came to be while the answer was on its way.
-#[tokio::test]
-async fn a_late_not_found_hides_no_newer_cluster() {
+/// A service over the embedded backend, which answers late at these gates.
+async fn service(access: Access, reads: Gate, patches: Gate) -> (Arc<Service>, Arc<Late>) {
     let options = memory::Options {
         namespaces: vec!["default".into()],
         pod_start_delay: Duration::from_millis(10),
@@ -69,29 +92,36 @@ async fn a_late_not_found_hides_no_newer_cluster() {
         ..memory::Options::default()
     };
     let mut backend = memory::backend(options);
-    let late = Arc::new(Late { inner: backend.clusters.clone(), read: Semaphore::new(0), answer: Semaphore::new(0) });
+    let late = Arc::new(Late { inner: backend.clusters.clone(), reads, patches });
     backend.clusters = late.clone();
     let (cache, feeds) = Cache::new(&backend, &[Scope::All]);
     for feed in feeds {
         tokio::spawn(feed);
     }
-    let access = Arc::new(Access::open(Vec::new(), "default".into()));
-    let caller = access.anonymous();
     let defaults = Defaults { ray_version: "2.52.0".into(), head_cpu: "1".into(), head_memory: "1Gi".into() };
     let settings = Settings { defaults, max_staleness: Duration::from_mins(1), heartbeat: Duration::from_secs(20) };
-    let service = Arc::new(Service::new(backend, cache, access, settings));
+    let service = Arc::new(Service::new(backend, cache, Arc::new(access), settings));
     while !service.cache.synced() {
         tokio::task::yield_now().await;
     }
+    (service, late)
+}
+
+/// "Not found" is old news of a cluster that came to be while the answer was on its way.
+#[tokio::test]
+async fn a_late_not_found_hides_no_newer_cluster() {
+    let access = Access::open(Vec::new(), "default".into());
+    let caller = access.anonymous();
+    let (service, late) = service(access, Gate::shut(), Gate::open()).await;
 
     let (patcher, asking) = (service.clone(), caller.clone());
     let patch = tokio::spawn(async move {
         let body = br#"{"labels": {"a": "b"}}"#;
         patcher.patch(&asking, "demo", (Format::Json, body), &Guard::default()).await.map(|_| ())
     });
-    late.read.acquire().await.unwrap().forget();
+    late.reads.done.acquire().await.unwrap().forget();
     service.create(&caller, Format::Json, br#"{"name": "demo"}"#).await.map(|_| ()).unwrap();
-    late.answer.add_permits(1);
+    late.reads.answer.add_permits(1);
     assert_eq!(patch.await.unwrap().unwrap_err().code, ErrorCode::NotFound);
     tokio::time::sleep(Duration::from_millis(200)).await;
     assert!(service.get(&caller, "demo").is_ok(), "what was created is there");

@@ -25,77 +25,14 @@ impl Authenticator for Trusting {
     }
 }
 
-/// A backend whose patches answer late: each waits for a permit after it is done.
-struct LatePatch {
-    inner: Arc<dyn ResourceManager<RayCluster>>,
-    done: Semaphore,
-    answer: Semaphore,
-}
-
-#[async_trait]
-impl ResourceManager<RayCluster> for LatePatch {
-    async fn list(&self, scope: &Scope, labels: Option<&str>) -> Result<Vec<Observed<RayCluster>>, ManagerError> {
-        self.inner.list(scope, labels).await
-    }
-
-    async fn get(&self, namespace: &str, name: &str) -> Result<Observed<RayCluster>, ManagerError> {
-        self.inner.get(namespace, name).await
-    }
-
-    async fn create(&self, object: &RayCluster) -> Result<Observed<RayCluster>, ManagerError> {
-        self.inner.create(object).await
-    }
-
-    async fn patch(
-        &self,
-        namespace: &str,
-        name: &str,
-        version: &str,
-        patch: &Value,
-    ) -> Result<Observed<RayCluster>, ManagerError> {
-        let patched = self.inner.patch(namespace, name, version, patch).await;
-        self.done.add_permits(1);
-        self.answer.acquire().await.unwrap().forget();
-        patched
-    }
-
-    async fn delete(
-        &self,
-        namespace: &str,
-        name: &str,
-        preconditions: &Preconditions,
-    ) -> Result<Deletion<RayCluster>, ManagerError> {
-        self.inner.delete(namespace, name, preconditions).await
-    }
-
-    fn watch(&self, scope: &Scope) -> Watch<Observed<RayCluster>> {
-        self.inner.watch(scope)
-    }
-}
-
 fn policy(users: &str) -> Policy {
     let grants = format!("grants:\n- {{users: [{users}], namespaces: [default], role: user}}");
     Policy::read(format!("version: 1\n{grants}\nprivateNamespaces: [default]").as_bytes()).unwrap()
 }
 
-async fn service() -> (Arc<Service>, Arc<LatePatch>) {
-    let mut backend =
-        memory::backend(memory::Options { namespaces: vec!["default".into()], ..memory::Options::default() });
-    let inner = backend.clusters.clone();
-    let late = Arc::new(LatePatch { inner, done: Semaphore::new(0), answer: Semaphore::new(0) });
-    backend.clusters = late.clone();
-    let (cache, feeds) = Cache::new(&backend, &[Scope::All]);
-    for feed in feeds {
-        tokio::spawn(feed);
-    }
+async fn trusting(patches: Gate) -> (Arc<Service>, Arc<Late>) {
     let access = Access::closed(Vec::new(), "default".into(), vec![Arc::new(Trusting)], policy("alice, bob"));
-    let defaults = Defaults { ray_version: "2.52.0".into(), head_cpu: "1".into(), head_memory: "1Gi".into() };
-    let settings = Settings { defaults, max_staleness: Duration::from_mins(1), heartbeat: Duration::from_millis(50) };
-    let service = Arc::new(Service::new(backend, cache, Arc::new(access), settings));
-    while !service.cache.synced() {
-        tokio::task::yield_now().await;
-    }
-    (service, late)
+    service(access, Gate::open(), patches).await
 }
 
 async fn alice(service: &Service) -> Caller {
@@ -112,7 +49,7 @@ async fn is_refused(service: &Service, watcher: &mut Watcher, code: ErrorCode) -
 
 #[tokio::test]
 async fn a_policy_that_came_between_the_gate_and_the_stream_holds() {
-    let (service, _) = service().await;
+    let (service, _) = trusting(Gate::open()).await;
     let alice = alice(&service).await;
     service.create(&alice, Format::Json, br#"{"name": "demo"}"#).await.map(|_| ()).unwrap();
     service.access.replace_policy(policy("bob"));
@@ -124,7 +61,7 @@ async fn a_policy_that_came_between_the_gate_and_the_stream_holds() {
 
 #[tokio::test]
 async fn an_expired_credential_is_shown_nothing_however_much_there_is() {
-    let (service, _) = service().await;
+    let (service, _) = trusting(Gate::open()).await;
     let mut identity = alice(&service).await.identity;
     identity.expires = Some(clock::now() - SignedDuration::from_secs(1));
     let mut watcher = service.watch(&service.access.caller(identity.clone()), &Selection::default()).unwrap();
@@ -136,7 +73,7 @@ async fn an_expired_credential_is_shown_nothing_however_much_there_is() {
 
 #[tokio::test]
 async fn a_writes_answer_shows_nothing_of_what_has_become_somebody_elses() {
-    let (service, late) = service().await;
+    let (service, late) = trusting(Gate::shut()).await;
     let alice = alice(&service).await;
     service.create(&alice, Format::Json, br#"{"name": "demo"}"#).await.map(|_| ()).unwrap();
     let (patcher, asking) = (service.clone(), alice.clone());
@@ -145,7 +82,7 @@ async fn a_writes_answer_shows_nothing_of_what_has_become_somebody_elses() {
         let written = patcher.patch(&asking, "demo", (Format::Json, body), &Guard::default()).await;
         written.map(|written| String::from_utf8_lossy(&written.cluster.face().rendered).into_owned())
     });
-    late.done.acquire().await.unwrap().forget();
+    late.patches.done.acquire().await.unwrap().forget();
     let held = late.inner.get("default", "demo").await.unwrap();
     let change = json!({"metadata": owner::patch(Some("bob"))});
     let held = late.inner.patch("default", "demo", held.resource_version(), &change).await.unwrap();
@@ -155,7 +92,7 @@ async fn a_writes_answer_shows_nothing_of_what_has_become_somebody_elses() {
     while !service.cache.get(&key).unwrap().labels.contains_key("bobs") {
         tokio::task::yield_now().await;
     }
-    late.answer.add_permits(1);
+    late.patches.answer.add_permits(1);
     let answer = patch.await.unwrap().unwrap();
     assert!(answer.contains("mine") && !answer.contains("bobs") && !answer.contains("\"bob\""), "{answer}");
     assert!(service.get(&alice, "demo").is_err());
