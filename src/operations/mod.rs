@@ -4,6 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use serde_json::Value;
+
 use crate::access::{Access, Action, Caller, Denied, Target};
 use crate::cache::{Cache, Entry, Shown};
 use crate::clock;
@@ -129,6 +131,24 @@ impl Service {
         let entry = self.cache.wrote(observed);
         let visible = caller.sight(&entry.key, entry.owner.as_deref()).is_some();
         shown(caller, if visible { entry } else { Cache::alone(observed) })
+    }
+
+    /// One attempt to patch what is held. `None` where somebody else wrote, or deleted it, in between, after a pause: look
+    /// again; the request's deadline ends such attempts.
+    async fn attempt(
+        &self,
+        key: &ClusterKey,
+        held: &Observed<RayCluster>,
+        patch: &Value,
+    ) -> Result<Option<Observed<RayCluster>>, ManagerError> {
+        match self.backend.clusters.patch(&key.namespace, &key.name, held.resource_version(), patch).await {
+            Ok(observed) => Ok(Some(observed)),
+            Err(ManagerError::Conflict | ManagerError::NotFound) => {
+                tokio::time::sleep(jitter()).await;
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
     }
 
     /// Nothing can be said before everything has been read once.

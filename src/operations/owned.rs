@@ -32,9 +32,16 @@ pub(super) fn check(held: &Value, wanted: &Value) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// Whether a controller decides when the cluster runs: a write that says nothing of it leaves it as it is held.
-pub(super) fn is_suspension(held: &Value) -> bool {
-    is_queued(held) || maker(held).is_some()
+/// Where a controller decides when the cluster runs, a write that says nothing of it leaves it as it is held.
+pub(super) fn keep_suspension(held: &Value, wanted: &mut Value) {
+    if !is_queued(held) && maker(held).is_none() {
+        return;
+    }
+    let Some(spec) = wanted.get_mut("spec").and_then(Value::as_object_mut) else { return };
+    match held["spec"].get("suspend") {
+        Some(suspend) => spec.insert("suspend".to_owned(), suspend.clone()),
+        None => spec.shift_remove("suspend"),
+    };
 }
 
 fn is_queued(held: &Value) -> bool {

@@ -5,7 +5,6 @@ use serde_json::{Value, json};
 use super::error::from_manager;
 use super::{ApiError, Guard, Service, Written};
 use crate::access::{Action, Caller};
-use crate::manager::ManagerError;
 use crate::ray::body::{Body, Format};
 use crate::ray::fault::{Fault, FaultCode};
 use crate::ray::json;
@@ -38,19 +37,15 @@ impl Service {
                 let cluster = self.shown_written(caller, observed);
                 Ok(Written { cluster, changed, warnings: Vec::new() })
             };
-            let mut object = held.raw.clone();
-            json::merge(&mut object["metadata"], &patch(wanted.as_deref()));
-            let changed = json::changes(&held.raw, &object);
             let said = |member: &str| held.raw["metadata"][member].get(OWNER).and_then(Value::as_str);
             if said("annotations") == wanted.as_deref() && said("labels") == wanted.as_deref().map(label).as_deref() {
                 return written(&held, Vec::new());
             }
-            let difference = json!({"metadata": patch(wanted.as_deref())});
-            match self.backend.clusters.patch(&key.namespace, &key.name, held.resource_version(), &difference).await {
-                Ok(observed) => return written(&observed, changed),
-                // Somebody else wrote, or deleted it, in between: look again. The request's deadline ends this.
-                Err(ManagerError::Conflict) => tokio::time::sleep(super::jitter()).await,
-                Err(error) => return Err(failed(error)),
+            let patch = json!({"metadata": patch(wanted.as_deref())});
+            if let Some(observed) = self.attempt(&key, &held, &patch).await.map_err(failed)? {
+                let mut object = held.raw.clone();
+                json::merge(&mut object, &patch);
+                return written(&observed, json::changes(&held.raw, &object));
             }
         }
     }

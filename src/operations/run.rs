@@ -5,7 +5,6 @@ use serde_json::json;
 use super::error::from_manager;
 use super::{ApiError, Guard, Service, Written, owned};
 use crate::access::{Action, Caller};
-use crate::manager::ManagerError;
 use crate::ray::json;
 use crate::ray::lens::view;
 
@@ -33,11 +32,9 @@ impl Service {
             let mut wanted = held.raw.clone();
             json::merge(&mut wanted, &patch);
             owned::check(&held.raw, &wanted)?;
-            match self.backend.clusters.patch(&key.namespace, &key.name, held.resource_version(), &patch).await {
-                Ok(observed) => return written(&observed, json::changes(&held.raw, &wanted)),
-                // Somebody else wrote, or deleted it, in between: look again. The request's deadline ends this.
-                Err(ManagerError::Conflict | ManagerError::NotFound) => tokio::time::sleep(super::jitter()).await,
-                Err(error) => return Err(from_manager(error, &key)),
+            let attempt = self.attempt(&key, &held, &patch).await.map_err(|error| from_manager(error, &key))?;
+            if let Some(observed) = attempt {
+                return written(&observed, json::changes(&held.raw, &wanted));
             }
         }
     }

@@ -52,6 +52,14 @@ fn exists() -> ApiError {
     ApiError::new(ErrorCode::PreconditionFailed, "There is a cluster of this name already.")
 }
 
+/// What there is under a name.
+enum Found {
+    Held(Box<Observed<RayCluster>>),
+    /// A cluster that the caller may not see.
+    Hidden,
+    Nothing,
+}
+
 /// How a body is to be taken.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Way {
@@ -75,7 +83,7 @@ impl Service {
         let body = Body::read(format, bytes)?;
         self.fresh()?;
         loop {
-            let Some(held) = self.held_or_none(caller, &key, guard).await? else {
+            let Found::Held(held) = self.find(caller, &key, guard).await? else {
                 let (body, faults) = named(body, &key);
                 return match self.create_from(caller, body, faults).await {
                     Ok(written) => Ok((written, true)),
@@ -124,30 +132,16 @@ impl Service {
         key: &ClusterKey,
         guard: &Guard,
     ) -> Result<Observed<RayCluster>, ApiError> {
-        let none = || ApiError::no_cluster(&key.to_string());
-        self.held_if(caller, key, guard, |hidden| Err(if hidden { none().rule(Denied::Hidden.rule()) } else { none() }))
-            .await?
-            .ok_or_else(none)
+        let none = ApiError::no_cluster(&key.to_string());
+        match self.find(caller, key, guard).await? {
+            Found::Held(held) => Ok(*held),
+            Found::Hidden => Err(none.rule(Denied::Hidden.rule())),
+            Found::Nothing => Err(none),
+        }
     }
 
-    /// The same, if there is one that the caller may see.
-    async fn held_or_none(
-        &self,
-        caller: &Caller,
-        key: &ClusterKey,
-        guard: &Guard,
-    ) -> Result<Option<Observed<RayCluster>>, ApiError> {
-        self.held_if(caller, key, guard, |_| Ok(None)).await
-    }
-
-    /// The same; `none` says what there is to say where there is none, or (`true`) one that the caller may not see.
-    async fn held_if(
-        &self,
-        caller: &Caller,
-        key: &ClusterKey,
-        guard: &Guard,
-        none: impl Fn(bool) -> Result<Option<Observed<RayCluster>>, ApiError>,
-    ) -> Result<Option<Observed<RayCluster>>, ApiError> {
+    /// What there is under a name; of what they may see, the caller may change it. The guard holds.
+    async fn find(&self, caller: &Caller, key: &ClusterKey, guard: &Guard) -> Result<Found, ApiError> {
         // What comes to be while the answer is on its way isn't what it speaks of.
         let known = self.cache.get(key);
         let held = match self.backend.clusters.get(&key.namespace, &key.name).await {
@@ -156,13 +150,13 @@ impl Service {
                 if let Some(held) = known {
                     self.cache.gone(key, &held.uid);
                 }
-                return guard.check(None).and_then(|()| none(false));
+                return guard.check(None).map(|()| Found::Nothing);
             }
             Err(error) => return Err(from_manager(error, key)),
         };
         let owner = owner(&held.raw);
         if caller.sight(key, owner).is_none() {
-            return guard.check(None).and_then(|()| none(true));
+            return guard.check(None).map(|()| Found::Hidden);
         }
         self.may(caller, Action::WriteCluster, key, (held.uid(), owner))?;
         if held.metadata.deletion_timestamp.is_some() {
@@ -173,7 +167,7 @@ impl Service {
             return Err(ApiError::new(ErrorCode::Unreadable, detail).hint("Mend it with kubectl first."));
         }
         guard.check(Some(&held.raw))?;
-        Ok(Some(held))
+        Ok(Found::Held(Box::new(held)))
     }
 
     /// One attempt: the difference between what is held and what is wanted. `None` where somebody else wrote in between;
@@ -187,11 +181,15 @@ impl Service {
         way: Way,
     ) -> Result<Option<Written>, ApiError> {
         let is_manifest = way == Way::Put && body.is_manifest();
-        let (Edit { object, standing }, mut warnings) = if is_manifest {
+        let (Edit { mut object, standing }, mut warnings) = if is_manifest {
             wanted_manifest(&held.raw, body)?
         } else {
             (wanted_document(&held.raw, body, way)?, Vec::new())
         };
+        let said = body.value.pointer(if is_manifest { "/spec/suspend" } else { "/suspended" });
+        if said.is_none_or(Value::is_null) {
+            owned::keep_suspension(&held.raw, &mut object);
+        }
         let place = |pointer: &str| {
             if is_manifest { pointer.to_owned() } else { pointer_in_sent(pointer, &object, &body.value) }
         };
@@ -213,15 +211,10 @@ impl Service {
         if difference.is_empty() {
             return written(held, Vec::new());
         }
-        let changed = json::changes(&held.raw, &object);
         let patch = Value::Object(difference);
-        match self.backend.clusters.patch(&key.namespace, &key.name, held.resource_version(), &patch).await {
-            Ok(observed) => written(&observed, changed),
-            // Somebody else wrote, or deleted it, in between: look again.
-            Err(ManagerError::Conflict | ManagerError::NotFound) => {
-                tokio::time::sleep(super::jitter()).await;
-                Ok(None)
-            }
+        match self.attempt(key, held, &patch).await {
+            Ok(Some(observed)) => written(&observed, json::changes(&held.raw, &object)),
+            Ok(None) => Ok(None),
             Err(error) => {
                 let place =
                     |field: &str| if is_manifest { field_pointer(field) } else { document_pointer(field, &object) };
@@ -279,7 +272,7 @@ fn wanted_document(held: &Value, body: &Body, way: Way) -> Result<Edit, ApiError
         body.judge(vec![Fault::wrong_type("", "an object", &body.value)])?;
     }
     let mut faults = Vec::new();
-    let mut wanted = match way {
+    let wanted = match way {
         Way::Put => body.value.clone(),
         Way::Merge => {
             faults.extend(wrong_removals(&body.value));
@@ -288,28 +281,13 @@ fn wanted_document(held: &Value, body: &Body, way: Way) -> Result<Edit, ApiError
             wanted
         }
     };
-    if owned::is_suspension(held)
-        && let Some(members) = wanted.as_object_mut()
-        && members.get("suspended").is_none_or(Value::is_null)
-        && let Some(suspended) = view(held).document.0.get("suspended")
-    {
-        members.insert("suspended".to_owned(), suspended.clone());
-    }
     let (wanted, found) = Document::read(wanted);
     faults.extend(found);
     refused(edit(held, wanted, faults), body)
 }
 
 fn wanted_manifest(held: &Value, body: &Body) -> Result<(Edit, Vec<Warning>), ApiError> {
-    let mut wanted = body.value.clone();
-    if owned::is_suspension(held)
-        && let Some(spec) = wanted.get_mut("spec").and_then(Value::as_object_mut)
-        && spec.get("suspend").is_none_or(Value::is_null)
-        && let Some(suspend) = held["spec"].get("suspend")
-    {
-        spec.insert("suspend".to_owned(), suspend.clone());
-    }
-    let (manifest, faults) = Manifest::read(wanted);
+    let (manifest, faults) = Manifest::read(body.value.clone());
     let warnings = manifest.warnings.clone();
     Ok((refused(manifest.replace(held, faults), body)?, warnings))
 }
