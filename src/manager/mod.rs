@@ -111,6 +111,9 @@ pub trait ResourceManager<K>: Send + Sync {
 
     /// Watches the scope, beginning with its present objects.
     fn watch(&self, scope: &Scope) -> Watch<Observed<K>>;
+
+    /// The same objects, for writes that are checked and answered as ever, and stored never.
+    fn dry_run(&self) -> Arc<dyn ResourceManager<K>>;
 }
 
 /// The pods that an operator makes of a cluster, reduced to facts on arrival.
@@ -118,4 +121,7 @@ pub trait ResourceManager<K>: Send + Sync {
 pub trait Workloads: Send + Sync {
     /// Watches the pods of all clusters of the scope, beginning with the present ones.
     fn watch(&self, scope: &Scope) -> Watch<NodeFact>;
+
+    /// The pods of the clusters of this name, from a quorum read.
+    async fn list(&self, namespace: &str, cluster: &str) -> Result<Vec<NodeFact>, ManagerError>;
 }

@@ -81,6 +81,10 @@ impl ResourceManager<RayCluster> for Late {
     fn watch(&self, scope: &Scope) -> Watch<Observed<RayCluster>> {
         self.inner.watch(scope)
     }
+
+    fn dry_run(&self) -> Arc<dyn ResourceManager<RayCluster>> {
+        self.inner.dry_run()
+    }
 }
 
 /// A service over the embedded backend, which answers late at these gates.

@@ -1,7 +1,7 @@
 //! A backend whose news the test writes: versions and uids are the test's own, so that two worlds can be compared.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use async_trait::async_trait;
 use futures::StreamExt as _;
@@ -182,12 +182,18 @@ impl ResourceManager<RayCluster> for Scripted {
         state.cluster_watches.push(listener);
         watch
     }
+
+    fn dry_run(&self) -> Arc<dyn ResourceManager<RayCluster>> {
+        // Nobody asks: there is nothing to check against.
+        Arc::new(Self::default())
+    }
 }
 
 fn cluster_text(object: &Value, member: &str) -> String {
     object["metadata"][member].as_str().unwrap_or_default().to_owned()
 }
 
+#[async_trait]
 impl Workloads for Scripted {
     fn watch(&self, scope: &Scope) -> Watch<NodeFact> {
         let mut state = self.state();
@@ -195,5 +201,9 @@ impl Workloads for Scripted {
         let (listener, watch) = listen(scope, present);
         state.pod_watches.push(listener);
         watch
+    }
+
+    async fn list(&self, namespace: &str, _: &str) -> Result<Vec<NodeFact>, ManagerError> {
+        Ok(self.state().pods.values().filter(|pod| pod.namespace == namespace).cloned().collect())
     }
 }

@@ -1,6 +1,7 @@
 //! `ResourceManager` over a typed `Api<K>`.
 
 use std::marker::PhantomData;
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use k8s_openapi::NamespaceResourceScope;
@@ -22,6 +23,8 @@ use crate::manager::{Deletion, ManagerError, Observed, Preconditions, ResourceMa
 /// Objects of one kind on a control plane.
 pub(super) struct KubernetesManager<K> {
     clients: Clients,
+    /// Whether Kubernetes is asked to check writes only.
+    dry_run: bool,
     kind: PhantomData<fn() -> K>,
 }
 
@@ -30,7 +33,7 @@ where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
 {
     pub(super) fn new(clients: Clients) -> Self {
-        Self { clients, kind: PhantomData }
+        Self { clients, dry_run: false, kind: PhantomData }
     }
 
     fn api(&self, namespace: &str) -> Api<Observed<K>> {
@@ -78,7 +81,8 @@ where
             .create(&PostParams::default(), body)
             .map_err(|error| ManagerError::Unexpected(error.to_string()))?;
         // The CRDs prune what they don't know in silence; kube's PostParams can't ask to be told.
-        let strict = format!("{}?fieldValidation=Strict", request.uri().path());
+        let dry_run = if self.dry_run { "&dryRun=All" } else { "" };
+        let strict = format!("{}?fieldValidation=Strict{dry_run}", request.uri().path());
         *request.uri_mut() = strict.parse().map_err(|error| ManagerError::Unexpected(format!("{error}")))?;
         deadline(self.clients.call_timeout, self.clients.calls.request(request)).await.write()
     }
@@ -95,7 +99,11 @@ where
             guarded["metadata"] = json!({});
         }
         guarded["metadata"]["resourceVersion"] = resource_version.into();
-        let params = PatchParams { field_validation: Some(ValidationDirective::Strict), ..PatchParams::default() };
+        let params = PatchParams {
+            field_validation: Some(ValidationDirective::Strict),
+            dry_run: self.dry_run,
+            ..PatchParams::default()
+        };
         deadline(self.clients.call_timeout, self.api(namespace).patch(name, &params, &Patch::Merge(guarded)))
             .await
             .write()
@@ -112,6 +120,7 @@ where
             resource_version: preconditions.resource_version.clone(),
         };
         let params = DeleteParams {
+            dry_run: self.dry_run,
             propagation_policy: Some(PropagationPolicy::Foreground),
             preconditions: Some(guard),
             ..DeleteParams::default()
@@ -122,5 +131,9 @@ where
 
     fn watch(&self, scope: &Scope) -> Watch<Observed<K>> {
         watch(&self.clients, scope, None)
+    }
+
+    fn dry_run(&self) -> Arc<dyn ResourceManager<K>> {
+        Arc::new(Self { clients: self.clients.clone(), dry_run: true, kind: PhantomData })
     }
 }

@@ -7,11 +7,13 @@ use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::{ContainerStateTerminated, ContainerStatus, Pod, PodCondition};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
+use kube::api::{Api, ListParams};
 use serde::Deserialize;
 
 use super::client::Clients;
+use super::error::{ManagerResultExt as _, deadline};
 use super::watch::watch;
-use crate::manager::{Change, Scope, Watch, Workloads};
+use crate::manager::{Change, ManagerError, Scope, Watch, Workloads};
 use crate::ray::facts::{
     ContainerFact, ContainerState, NodeFact, NodeRole, Termination, Why, bounded, bounded_containers,
 };
@@ -40,6 +42,13 @@ impl Workloads for KubernetesWorkloads {
             })
             .boxed();
         Watch { changes, life }
+    }
+
+    async fn list(&self, namespace: &str, cluster: &str) -> Result<Vec<NodeFact>, ManagerError> {
+        let api = Api::<PodDigest>::namespaced(self.clients.calls.clone(), namespace);
+        let params = ListParams::default().labels(&format!("ray.io/cluster={cluster}"));
+        let pods = deadline(self.clients.call_timeout, api.list(&params)).await.read()?;
+        Ok(pods.items.into_iter().map(PodDigest::fact).collect())
     }
 }
 

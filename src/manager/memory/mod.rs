@@ -18,7 +18,7 @@ use self::kubelet::World;
 use self::machines::Machines;
 use self::pace::Pace;
 use self::scheduler::Nodes;
-use self::store::Store;
+use self::store::{Store, Storing};
 use super::{
     Backend, Cause, Change, Deletion, ManagerError, Observed, Preconditions, ProofOfLife, ResourceManager, Scope,
     Watch, Workloads,
@@ -125,13 +125,14 @@ pub fn backend_with_switch(options: Options) -> (Backend, NodeSwitch) {
     let nodes = Nodes::new(options.nodes, &options.node_cpu, &options.node_memory, options.node_gpus);
     let machines = Machines::new(Arc::clone(&store), world, nodes);
     let life = AbortOnDropHandle::new(tokio::spawn(life::run(Arc::clone(&store), machines)));
-    let memory = Arc::new(Memory { store: Arc::clone(&store), _life: life });
+    let memory = Arc::new(Memory { store: Arc::clone(&store), storing: Storing::Yes, _life: Arc::new(life) });
     (Backend { clusters: Arc::<Memory>::clone(&memory), workloads: memory }, NodeSwitch { store })
 }
 
 struct Memory {
     store: Arc<Store>,
-    _life: AbortOnDropHandle<()>,
+    storing: Storing,
+    _life: Arc<AbortOnDropHandle<()>>,
 }
 
 #[async_trait]
@@ -157,7 +158,7 @@ impl ResourceManager<RayCluster> for Memory {
 
     async fn create(&self, object: &RayCluster) -> Result<Observed<RayCluster>, ManagerError> {
         let object = serde_json::to_value(object).map_err(unexpected)?;
-        observed(self.store.create(object)?.as_ref())
+        observed(self.store.create(object, self.storing)?.as_ref())
     }
 
     async fn patch(
@@ -167,7 +168,7 @@ impl ResourceManager<RayCluster> for Memory {
         resource_version: &str,
         patch: &Value,
     ) -> Result<Observed<RayCluster>, ManagerError> {
-        observed(self.store.patch(namespace, name, resource_version, patch)?.as_ref())
+        observed(self.store.patch(namespace, name, resource_version, patch, self.storing)?.as_ref())
     }
 
     async fn delete(
@@ -176,7 +177,7 @@ impl ResourceManager<RayCluster> for Memory {
         name: &str,
         preconditions: &Preconditions,
     ) -> Result<Deletion<RayCluster>, ManagerError> {
-        let object = self.store.delete(namespace, name, preconditions)?;
+        let object = self.store.delete(namespace, name, preconditions, self.storing)?;
         Ok(Deletion::Started(Box::new(observed(&object)?)))
     }
 
@@ -185,6 +186,11 @@ impl ResourceManager<RayCluster> for Memory {
         // The store holds only what this can read: its schema sees to that.
         let changes = changes.filter_map(|change| async move { read(change) });
         Watch { changes: changes.boxed(), life: ProofOfLife::always() }
+    }
+
+    fn dry_run(&self) -> Arc<dyn ResourceManager<RayCluster>> {
+        let store = Arc::clone(&self.store);
+        Arc::new(Self { store, storing: Storing::No, _life: Arc::clone(&self._life) })
     }
 }
 
@@ -199,6 +205,10 @@ impl Workloads for Memory {
             Change::Synced => Change::Synced,
         });
         Watch { changes: changes.boxed(), life: ProofOfLife::always() }
+    }
+
+    async fn list(&self, namespace: &str, cluster: &str) -> Result<Vec<NodeFact>, ManagerError> {
+        Ok(self.store.pods_of(namespace, cluster).iter().map(|fact| NodeFact::clone(fact)).collect())
     }
 }
 

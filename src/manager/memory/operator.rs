@@ -105,7 +105,7 @@ pub(super) fn desired_pods(group: &WorkerGroupSpec) -> i64 {
 
 /// Whether the group alone is suspended (a RayJob's deletion policy does this).
 pub(super) fn is_suspended(group: &WorkerGroupSpec) -> bool {
-    group.extra.get("suspend") == Some(&Value::Bool(true))
+    group.suspend == Some(true)
 }
 
 /// Whether the spec asks for suspension.

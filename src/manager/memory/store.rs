@@ -24,6 +24,14 @@ pub(super) struct Store {
     newest: watch::Sender<u64>,
 }
 
+/// Whether a write is stored, or only checked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Storing {
+    Yes,
+    /// `dryRun=All`.
+    No,
+}
+
 /// Everything there is.
 #[derive(Default)]
 pub(super) struct State {
@@ -75,7 +83,7 @@ impl Store {
         self.lock().clusters.get(&key(namespace, name)).ok_or(ManagerError::NotFound)
     }
 
-    pub(super) fn create(&self, mut object: Value) -> Result<Arc<Value>, ManagerError> {
+    pub(super) fn create(&self, mut object: Value, storing: Storing) -> Result<Arc<Value>, ManagerError> {
         schema::decode(&object)?;
         let key = key(text(&object, "namespace"), text(&object, "name"));
         if !self.namespaces.contains(&key.0) {
@@ -93,6 +101,7 @@ impl Store {
         set(&mut object, "generation", json!(1));
         self.write(|state| match state.clusters.get(&key) {
             Some(_) => Err(ManagerError::AlreadyExists),
+            None if storing == Storing::No => Ok(Arc::new(object)),
             None => Ok(state.put(key, object)),
         })
     }
@@ -103,6 +112,7 @@ impl Store {
         name: &str,
         resource_version: &str,
         patch: &Value,
+        storing: Storing,
     ) -> Result<Arc<Value>, ManagerError> {
         let key = key(namespace, name);
         self.write(|state| {
@@ -122,6 +132,9 @@ impl Store {
             if new["spec"] != old["spec"] {
                 bump_generation(&mut new);
             }
+            if storing == Storing::No {
+                return Ok(Arc::new(new));
+            }
             Ok(state.put_or_finish(key, new))
         })
     }
@@ -132,6 +145,7 @@ impl Store {
         namespace: &str,
         name: &str,
         preconditions: &Preconditions,
+        storing: Storing,
     ) -> Result<Arc<Value>, ManagerError> {
         let key = key(namespace, name);
         let holds = |wanted: &Option<String>, found: &str| wanted.as_deref().is_none_or(|wanted| wanted == found);
@@ -153,7 +167,11 @@ impl Store {
                 set(&mut new, "deletionGracePeriodSeconds", json!(0));
                 bump_generation(&mut new);
             }
-            if new == *old { Ok(old) } else { Ok(state.put(key, new)) }
+            match storing {
+                _ if new == *old => Ok(old),
+                Storing::No => Ok(Arc::new(new)),
+                Storing::Yes => Ok(state.put(key, new)),
+            }
         })
     }
 
@@ -191,9 +209,13 @@ impl Store {
         let mut state = self.lock();
         let key = state.dirty.pop_first()?;
         let cluster = state.clusters.get(&key);
-        let names = state.made_for.get(&key).into_iter().flatten();
-        let pods = names.filter_map(|name| state.pods.get(&(key.0.clone(), name.clone()))).collect();
+        let pods = state.pods_made_for(&key);
         Some(Work { key, cluster, pods })
+    }
+
+    /// The pods that were made under a cluster's name and are still there.
+    pub(super) fn pods_of(&self, namespace: &str, name: &str) -> Vec<Arc<NodeFact>> {
+        self.lock().pods_made_for(&key(namespace, name))
     }
 
     /// Marks clusters whose life must be looked at, besides those that change.
@@ -269,6 +291,11 @@ impl Store {
 }
 
 impl State {
+    fn pods_made_for(&self, cluster: &Key) -> Vec<Arc<NodeFact>> {
+        let names = self.made_for.get(cluster).into_iter().flatten();
+        names.filter_map(|name| self.pods.get(&(cluster.0.clone(), name.clone()))).collect()
+    }
+
     /// The newest version of anything.
     pub(super) fn version(&self) -> u64 {
         self.version
