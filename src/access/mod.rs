@@ -55,6 +55,8 @@ pub enum Action {
     StopCluster,
     /// Start a stopped cluster.
     StartCluster,
+    /// Make all nodes of a cluster anew.
+    RestartCluster,
     /// Hand a cluster over to somebody.
     SetOwner,
 }
@@ -83,9 +85,11 @@ impl Action {
                 Need::Role(Role::Viewer)
             }
             Self::CreateCluster => Need::Role(Role::User),
-            Self::WriteCluster | Self::DeleteCluster | Self::StopCluster | Self::StartCluster => {
-                Need::Ownership(Role::User)
-            }
+            Self::WriteCluster
+            | Self::DeleteCluster
+            | Self::StopCluster
+            | Self::StartCluster
+            | Self::RestartCluster => Need::Ownership(Role::User),
             Self::SetOwner => Need::Role(Role::Operator),
         }
     }
@@ -107,6 +111,7 @@ impl Action {
             Self::DeleteCluster => "deleteCluster",
             Self::StopCluster => "stopCluster",
             Self::StartCluster => "startCluster",
+            Self::RestartCluster => "restartCluster",
             Self::SetOwner => "setOwner",
         }
     }

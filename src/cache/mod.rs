@@ -149,6 +149,13 @@ impl Cache {
         Arc::new(Entry::new(observed, &Nodes::default(), 0))
     }
 
+    /// What a cluster would be if the backend held this: nobody else is told.
+    #[must_use]
+    pub fn imagined(&self, observed: &Observed<RayCluster>) -> Arc<Entry> {
+        let nodes = self.read().nodes_of(observed.uid());
+        Arc::new(Entry::new(observed, &nodes, 0))
+    }
+
     /// The pods whose owner has this uid, as they are known.
     #[must_use]
     pub fn nodes(&self, uid: &str) -> Vec<NodeFact> {

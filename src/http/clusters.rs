@@ -5,9 +5,7 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use bytes::{BufMut as _, Bytes, BytesMut};
-use http::header::{
-    AGE, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, ETAG, IF_MATCH, IF_NONE_MATCH, LOCATION, TRANSFER_ENCODING, VARY,
-};
+use http::header::{AGE, CACHE_CONTROL, CONTENT_TYPE, ETAG, IF_NONE_MATCH, LOCATION, VARY};
 use http::request::Parts;
 use http::{HeaderName, HeaderValue, StatusCode};
 use serde::Serialize;
@@ -17,15 +15,19 @@ use super::App;
 use super::audit;
 use super::error::Problems;
 use super::extract::{NoQuery, Query, Reference, Sent, must_accept, quality};
+use super::terms::{ClusterPath, DryRun, Guarded, RESTART, Repeatable, Restarting, tags, terms};
 use crate::access::Caller;
 use crate::cache::Face;
-use crate::operations::{ApiError, Deleted, ErrorCode, Guard, ListQuery, Written};
+use crate::operations::{ApiError, Deleted, ListQuery, Written};
 use crate::ray::document::Document;
 use crate::ray::fault::{Fault, FaultCode, Warning};
 use crate::ray::render::Cluster;
 
-const JSON: &str = "application/json";
+pub(super) const JSON: &str = "application/json";
 const YAML: &str = "application/yaml";
+
+/// Says that the answer is that of a request before.
+const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
 
 /// Items of a page where the client doesn't say.
 const DEFAULT_LIMIT: usize = 100;
@@ -111,8 +113,11 @@ fn limit(given: Option<&str>) -> Result<usize, ApiError> {
 ///
 /// `{"name": "demo"}` alone is a cluster. All faults of a document are told at once.
 #[utoipa::path(post, path = "/clusters", operation_id = "create_cluster", tag = "clusters",
+    params(DryRun, Repeatable),
     request_body(content((Document = "application/json"), (Document = "application/yaml"))),
     responses(
+        (status = 200, description = "The cluster that a request with the same `Idempotency-Key` and body has made.", body = Cluster,
+            content_type = "application/json", headers(("idempotency-replayed" = String, description = "`true`."))),
         (status = 201, description = "The new cluster.", body = Cluster, content_type = "application/json",
             headers(("location" = String, description = "The cluster, relative to the request's URL."))),
         Problems,
@@ -120,12 +125,12 @@ fn limit(given: Option<&str>) -> Result<usize, ApiError> {
 pub(super) async fn create_cluster(
     State(app): State<Arc<App>>,
     caller: Caller,
-    _: NoQuery,
     parts: Parts,
     Sent(format, body): Sent,
 ) -> Result<Response, ApiError> {
     must_accept(&parts, JSON)?;
-    let written = app.service.create(&caller, format, &body).await?;
+    let (terms, _) = terms(&parts, &[])?;
+    let written = app.service.create(&caller, (format, &body), &terms).await?;
     Ok(created_answer(&app, &written, "clusters/"))
 }
 
@@ -188,9 +193,7 @@ pub(super) async fn get_cluster_manifest(
 ///
 /// The document is taken whole: what it leaves out is taken away. A body may also be a whole RayCluster.
 #[utoipa::path(put, path = "/clusters/{ref}", operation_id = "put_cluster", tag = "clusters",
-    params(
-        ("ref" = String, Path, description = "`name`, in your default namespace, or `name.namespace`."),
-        ("if-match" = Option<String>, Header, description = "The ETag that was read; `*` replaces whatever is there. Needed to replace a cluster."),
+    params(ClusterPath, DryRun, Restarting, Guarded,
         ("if-none-match" = Option<String>, Header, description = "`*`: create only."),
     ),
     request_body(content((Document = "application/json"), (Document = "application/yaml"))),
@@ -203,13 +206,12 @@ pub(super) async fn put_cluster(
     State(app): State<Arc<App>>,
     caller: Caller,
     Reference(reference): Reference,
-    _: NoQuery,
     parts: Parts,
     Sent(format, body): Sent,
 ) -> Result<Response, ApiError> {
     must_accept(&parts, JSON)?;
-    let guard = guard(&parts)?;
-    let (written, created) = app.service.put(&caller, &reference, (format, &body), &guard).await?;
+    let (terms, _) = terms(&parts, &[RESTART])?;
+    let (written, created) = app.service.put(&caller, &reference, (format, &body), &terms).await?;
     Ok(if created { created_answer(&app, &written, "") } else { written_answer(&app, StatusCode::OK, &written) })
 }
 
@@ -217,10 +219,7 @@ pub(super) async fn put_cluster(
 ///
 /// A merge patch (RFC 7396) of its document: members that are named are set, `null` takes one away.
 #[utoipa::path(patch, path = "/clusters/{ref}", operation_id = "patch_cluster", tag = "clusters",
-    params(
-        ("ref" = String, Path, description = "`name`, in your default namespace, or `name.namespace`."),
-        ("if-match" = Option<String>, Header, description = "The ETag that was read: the patch is refused if the cluster has changed since."),
-    ),
+    params(ClusterPath, DryRun, Restarting, Guarded),
     request_body(content((Object = "application/merge-patch+json"), (Object = "application/json"), (Object = "application/yaml"))),
     responses(
         (status = 200, description = "The cluster as it now is.", body = Cluster, content_type = "application/json"),
@@ -230,13 +229,12 @@ pub(super) async fn patch_cluster(
     State(app): State<Arc<App>>,
     caller: Caller,
     Reference(reference): Reference,
-    _: NoQuery,
     parts: Parts,
     Sent(format, body): Sent,
 ) -> Result<Response, ApiError> {
     must_accept(&parts, JSON)?;
-    let guard = guard(&parts)?;
-    let written = app.service.patch(&caller, &reference, (format, &body), &guard).await?;
+    let (terms, _) = terms(&parts, &[RESTART])?;
+    let written = app.service.patch(&caller, &reference, (format, &body), &terms).await?;
     Ok(written_answer(&app, StatusCode::OK, &written))
 }
 
@@ -244,96 +242,41 @@ pub(super) async fn patch_cluster(
 ///
 /// In the foreground: the cluster is `DELETING` until nothing of it is left, then there is none.
 #[utoipa::path(delete, path = "/clusters/{ref}", operation_id = "delete_cluster", tag = "clusters",
-    params(
-        ("ref" = String, Path, description = "`name`, in your default namespace, or `name.namespace`."),
-        ("if-match" = Option<String>, Header, description = "The ETag that was read: the cluster isn't deleted if it has changed since."),
+    params(ClusterPath, DryRun, Guarded,
+        ("allowMissing" = Option<bool>, Query, description = "`true`: it is no error if there is no such cluster."),
+        ("uid" = Option<String>, Query, description = "The `uid` that was read: another cluster of this name isn't deleted."),
     ),
     responses(
         (status = 202, description = "The cluster, on its way out.", body = Cluster, content_type = "application/json"),
-        (status = 204, description = "Nothing of it was left at once."),
+        (status = 204, description = "Nothing of it was left at once; or there was none, and that is allowed."),
         Problems,
     ))]
 pub(super) async fn delete_cluster(
     State(app): State<Arc<App>>,
     caller: Caller,
     Reference(reference): Reference,
-    _: NoQuery,
     parts: Parts,
 ) -> Result<Response, ApiError> {
     must_accept(&parts, JSON)?;
-    let guard = guard(&parts)?;
-    let (cluster, any) = match app.service.delete(&caller, &reference, &guard).await? {
-        Deleted::Started(cluster) => (cluster, true),
+    let (mut terms, query) = terms(&parts, &["allowMissing", "uid"])?;
+    terms.guard.uid = query.get("uid").map(str::to_owned);
+    let gone = || StatusCode::NO_CONTENT.into_response();
+    let real = !terms.dry_run;
+    let (cluster, any) = match app.service.delete(&caller, &reference, query.flag("allowMissing")?, &terms).await? {
+        Deleted::Started(cluster) => (cluster, real),
         Deleted::Already(cluster) => (cluster, false),
-        Deleted::Done(uid) => return Ok(audit::deleted(StatusCode::NO_CONTENT.into_response(), &uid, true)),
+        Deleted::Done(uid) => return Ok(audit::deleted(gone(), &uid, real)),
+        Deleted::Missing => return Ok(audit::deleted(gone(), "", false)),
     };
     let body = cluster.face().rendered.clone();
     Ok(audit::deleted(answer(&app, StatusCode::ACCEPTED, body, false), &cluster.entry.uid, any))
-}
-
-/// Stop a cluster.
-///
-/// Its nodes go; its name, spec and owner stay. `STOPPED` once no node is left.
-#[utoipa::path(post, path = "/clusters/{ref}/stop", operation_id = "stop_cluster", tag = "clusters",
-    params(
-        ("ref" = String, Path, description = "`name`, in your default namespace, or `name.namespace`."),
-        ("if-match" = Option<String>, Header, description = "The ETag that was read: refused if the cluster has changed since."),
-    ),
-    responses(
-        (status = 200, description = "It is to be stopped already.", body = Cluster, content_type = "application/json"),
-        (status = 202, description = "It stops.", body = Cluster, content_type = "application/json"),
-        Problems,
-    ))]
-pub(super) async fn stop_cluster(
-    State(app): State<Arc<App>>,
-    caller: Caller,
-    Reference(reference): Reference,
-    _: NoQuery,
-    parts: Parts,
-) -> Result<Response, ApiError> {
-    run(&app, &caller, &reference, &parts, true).await
-}
-
-/// Start a stopped cluster.
-#[utoipa::path(post, path = "/clusters/{ref}/start", operation_id = "start_cluster", tag = "clusters",
-    params(
-        ("ref" = String, Path, description = "`name`, in your default namespace, or `name.namespace`."),
-        ("if-match" = Option<String>, Header, description = "The ETag that was read: refused if the cluster has changed since."),
-    ),
-    responses(
-        (status = 200, description = "It isn't stopped.", body = Cluster, content_type = "application/json"),
-        (status = 202, description = "It starts.", body = Cluster, content_type = "application/json"),
-        Problems,
-    ))]
-pub(super) async fn start_cluster(
-    State(app): State<Arc<App>>,
-    caller: Caller,
-    Reference(reference): Reference,
-    _: NoQuery,
-    parts: Parts,
-) -> Result<Response, ApiError> {
-    run(&app, &caller, &reference, &parts, false).await
-}
-
-async fn run(app: &App, caller: &Caller, reference: &str, parts: &Parts, stop: bool) -> Result<Response, ApiError> {
-    must_accept(parts, JSON)?;
-    let length = parts.headers.get(CONTENT_LENGTH).is_some_and(|length| length != "0");
-    if length || parts.headers.contains_key(TRANSFER_ENCODING) {
-        return Err(ApiError::new(ErrorCode::Malformed, "This takes no body."));
-    }
-    let written = app.service.run(caller, reference, stop, &guard(parts)?).await?;
-    let status = if written.changed.is_empty() { StatusCode::OK } else { StatusCode::ACCEPTED };
-    Ok(written_answer(app, status, &written))
 }
 
 /// Hand a cluster over.
 ///
 /// `{"owner": "name"}`; `null` makes it nobody's. For operators.
 #[utoipa::path(post, path = "/clusters/{ref}/owner", operation_id = "set_cluster_owner", tag = "clusters",
-    params(
-        ("ref" = String, Path, description = "`name`, in your default namespace, or `name.namespace`."),
-        ("if-match" = Option<String>, Header, description = "The ETag that was read: refused if the cluster has changed since."),
-    ),
+    params(ClusterPath, DryRun, Guarded),
     request_body(content((OwnerChange = "application/json"), (OwnerChange = "application/yaml"))),
     responses(
         (status = 200, description = "The cluster as it now is.", body = Cluster, content_type = "application/json"),
@@ -343,27 +286,36 @@ pub(super) async fn set_cluster_owner(
     State(app): State<Arc<App>>,
     caller: Caller,
     Reference(reference): Reference,
-    _: NoQuery,
     parts: Parts,
     Sent(format, body): Sent,
 ) -> Result<Response, ApiError> {
     must_accept(&parts, JSON)?;
-    let guard = guard(&parts)?;
-    let written = app.service.set_owner(&caller, &reference, (format, &body), &guard).await?;
+    let (terms, _) = terms(&parts, &[])?;
+    let written = app.service.set_owner(&caller, &reference, (format, &body), &terms).await?;
     Ok(written_answer(&app, StatusCode::OK, &written))
 }
 
 /// The answer to a write.
-fn written_answer(app: &App, status: StatusCode, written: &Written) -> Response {
-    let face = written.cluster.face();
-    let response = tagged(answer(app, status, with_warnings(&face.rendered, &written.warnings), false), face);
+pub(super) fn written_answer(app: &App, status: StatusCode, written: &Written) -> Response {
+    let body = with_warnings(&written.cluster.face().rendered, &written.warnings);
+    answer_with(app, status, body, written)
+}
+
+/// The answer to a write, in this form.
+pub(super) fn answer_with(app: &App, status: StatusCode, body: Bytes, written: &Written) -> Response {
+    let mut response = tagged(answer(app, status, body, false), written.cluster.face());
+    if written.replayed {
+        response.headers_mut().insert(REPLAYED, HeaderValue::from_static("true"));
+    }
     let entry = &written.cluster.entry;
-    audit::wrote(response, &entry.key, &entry.uid, written.changed.clone())
+    let changed = if written.dry_run { Vec::new() } else { written.changed.clone() };
+    audit::wrote(response, &entry.key, &entry.uid, changed)
 }
 
 /// The answer to a create; `way` leads from the request's folder to where clusters are (RFC 9110, section 10.2.2).
 fn created_answer(app: &App, written: &Written, way: &str) -> Response {
-    let mut response = written_answer(app, StatusCode::CREATED, written);
+    let status = if written.replayed { StatusCode::OK } else { StatusCode::CREATED };
+    let mut response = written_answer(app, status, written);
     if let Ok(location) = HeaderValue::try_from(format!("{way}{}", written.cluster.entry.key)) {
         response.headers_mut().insert(LOCATION, location);
     }
@@ -376,34 +328,6 @@ fn tagged(mut response: Response, face: &Face) -> Response {
         response.headers_mut().insert(ETAG, tag);
     }
     response
-}
-
-/// What the request says must hold. Of an entity tag in `If-Match` only the revision counts, so that a status that ticks
-/// spoils no edit, whatever a proxy did to make the tag weak.
-fn guard(parts: &Parts) -> Result<Guard, ApiError> {
-    let wrong = |detail: &str| Err(ApiError::new(ErrorCode::Malformed, detail));
-    let absent = match tags(parts, &IF_NONE_MATCH) {
-        None => false,
-        Some(tags) if tags == ["*"] => true,
-        Some(_) => return wrong("Of a write `If-None-Match` can only be `*`: create, never replace."),
-    };
-    let Some(tags) = tags(parts, &IF_MATCH) else { return Ok(Guard { revisions: None, absent }) };
-    if tags == ["*"] {
-        return Ok(Guard { revisions: Some(Vec::new()), absent });
-    }
-    let revision = |tag: &String| Some(tag.strip_prefix('"')?.strip_suffix('"')?.split('.').next()?.to_owned());
-    match tags.iter().map(revision).collect::<Option<Vec<_>>>() {
-        Some(revisions) if !revisions.is_empty() => Ok(Guard { revisions: Some(revisions), absent }),
-        _ => wrong("`If-Match` takes entity tags as the header `ETag` gave them, or `*`."),
-    }
-}
-
-/// The entity tags of a conditional header, without the mark of weak ones (RFC 9110, section 8.8.3).
-fn tags(parts: &Parts, name: &HeaderName) -> Option<Vec<String>> {
-    let mut values = parts.headers.get_all(name).iter().peekable();
-    values.peek()?;
-    let tags = values.flat_map(|value| value.to_str().unwrap_or("?").split(','));
-    Some(tags.map(str::trim).map(|tag| tag.strip_prefix("W/").unwrap_or(tag).to_owned()).collect())
 }
 
 /// A rendered cluster with what its writer should know as its last member.

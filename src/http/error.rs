@@ -81,8 +81,11 @@ pub fn status(code: ErrorCode) -> (StatusCode, &'static str) {
         ErrorCode::AutoscalerOwnsReplicas => (StatusCode::CONFLICT, "The autoscaler owns the replicas"),
         ErrorCode::SpecOwned => (StatusCode::CONFLICT, "A controller owns the spec"),
         ErrorCode::SuspensionOwned => (StatusCode::CONFLICT, "Kueue owns the suspension"),
-        ErrorCode::GroupInUse => (StatusCode::CONFLICT, "The group is in use"),
+        ErrorCode::GroupTerminating => (StatusCode::CONFLICT, "The worker group is being dropped"),
         ErrorCode::NamespaceTerminating => (StatusCode::CONFLICT, "The namespace is being deleted"),
+        ErrorCode::IdempotencyKeyReused => {
+            (StatusCode::UNPROCESSABLE_ENTITY, "The Idempotency-Key was another request's")
+        }
         ErrorCode::TooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "The body is too large"),
         ErrorCode::UnsupportedMediaType => (StatusCode::UNSUPPORTED_MEDIA_TYPE, "The media type is not taken"),
         ErrorCode::MisdirectedRequest => (StatusCode::MISDIRECTED_REQUEST, "Not this host"),
@@ -94,6 +97,7 @@ pub fn status(code: ErrorCode) -> (StatusCode, &'static str) {
         ErrorCode::RaygateForbidden => (StatusCode::BAD_GATEWAY, "raygate lacks a right"),
         ErrorCode::CrdMissing => (StatusCode::SERVICE_UNAVAILABLE, "KubeRay is not installed"),
         ErrorCode::Unavailable => (StatusCode::SERVICE_UNAVAILABLE, "Kubernetes is unavailable"),
+        ErrorCode::Contended => (StatusCode::SERVICE_UNAVAILABLE, "Others keep writing"),
         ErrorCode::NotSynced => (StatusCode::SERVICE_UNAVAILABLE, "Not ready yet"),
         ErrorCode::Draining => (StatusCode::SERVICE_UNAVAILABLE, "The process is ending"),
         ErrorCode::Timeout => (StatusCode::SERVICE_UNAVAILABLE, "The request took too long"),

@@ -38,6 +38,18 @@ impl FromRequestParts<Arc<App>> for Reference {
     }
 }
 
+/// A cluster's reference and the name of one of its worker groups, from the path.
+pub(super) struct GroupReference(pub(super) String, pub(super) String);
+
+impl FromRequestParts<Arc<App>> for GroupReference {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &Arc<App>) -> Result<Self, ApiError> {
+        let path = axum::extract::Path::<(String, String)>::from_request_parts(parts, state).await;
+        path.map(|path| Self(path.0.0, path.0.1)).map_err(|_| ApiError::no_cluster("of this name"))
+    }
+}
+
 /// A body and how it is written, not longer than is allowed.
 pub(super) struct Sent(pub(super) Format, pub(super) Bytes);
 
@@ -109,6 +121,22 @@ impl Query {
     /// The value of a parameter.
     pub(super) fn get(&self, name: &str) -> Option<&str> {
         self.0.iter().find(|(given, _)| given == name).map(|(_, value)| value.as_str())
+    }
+
+    /// Whether a parameter says `true`.
+    pub(super) fn flag(&self, name: &str) -> Result<bool, ApiError> {
+        match self.get(name) {
+            None | Some("false") => Ok(false),
+            Some("true") => Ok(true),
+            Some(other) => {
+                let fault = Fault::new(
+                    format!("?{name}"),
+                    FaultCode::InvalidParameter,
+                    format!("`{other}` is neither `true` nor `false`."),
+                );
+                Err(ApiError::faulty(fault.allowing(["true", "false"]).into()))
+            }
+        }
     }
 
     /// Which clusters are meant.

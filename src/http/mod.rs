@@ -25,15 +25,18 @@ use crate::config::Config;
 use crate::metrics::Metrics;
 use crate::operations::Service;
 
+mod actions;
 mod audit;
 mod clusters;
 mod credential;
 mod docs;
 mod error;
 mod extract;
+mod groups;
 mod health;
 mod metrics;
 mod middleware;
+mod terms;
 mod watch;
 mod whoami;
 
@@ -134,7 +137,11 @@ pub const ACTIONS: &[(Method, &str, Action)] = &[
     (Method::DELETE, "/clusters/{ref}", Action::DeleteCluster),
     (Method::POST, "/clusters/{ref}/stop", Action::StopCluster),
     (Method::POST, "/clusters/{ref}/start", Action::StartCluster),
+    (Method::POST, "/clusters/{ref}/restart", Action::RestartCluster),
     (Method::POST, "/clusters/{ref}/owner", Action::SetOwner),
+    (Method::PATCH, "/clusters/{ref}/workerGroups/{group}", Action::WriteCluster),
+    (Method::PUT, "/clusters/{ref}/workerGroups/{group}", Action::WriteCluster),
+    (Method::DELETE, "/clusters/{ref}/workerGroups/{group}", Action::WriteCluster),
     (Method::GET, "/clusters/{ref}/manifest", Action::ReadManifest),
     (Method::GET, "/clusters/{ref}/watch", Action::WatchCluster),
     (Method::GET, "/watch", Action::WatchClusters),
@@ -173,9 +180,11 @@ fn routes() -> OpenApiRouter<Arc<App>> {
             clusters::delete_cluster
         ))
         .routes(routes!(clusters::get_cluster_manifest))
-        .routes(routes!(clusters::stop_cluster))
-        .routes(routes!(clusters::start_cluster))
+        .routes(routes!(actions::stop_cluster))
+        .routes(routes!(actions::start_cluster))
+        .routes(routes!(actions::restart_cluster))
         .routes(routes!(clusters::set_cluster_owner))
+        .routes(routes!(groups::patch_worker_group, groups::put_worker_group, groups::delete_worker_group))
         .routes(routes!(watch::watch_cluster))
         .routes(routes!(watch::watch_clusters))
         // A WebSocket over HTTP/2 (RFC 8441).

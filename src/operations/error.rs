@@ -53,10 +53,12 @@ pub enum ErrorCode {
     SpecOwned,
     /// Kueue decides when the cluster runs.
     SuspensionOwned,
-    /// The worker group still has nodes, or wants some.
-    GroupInUse,
+    /// The worker group of this name is being dropped: some of its nodes are left.
+    GroupTerminating,
     /// The namespace is being deleted.
     NamespaceTerminating,
+    /// Another request has been made with this `Idempotency-Key`.
+    IdempotencyKeyReused,
     /// The body is too large.
     TooLarge,
     /// The body's media type isn't taken.
@@ -79,6 +81,8 @@ pub enum ErrorCode {
     CrdMissing,
     /// Kubernetes can't be reached or is overloaded.
     Unavailable,
+    /// Others kept writing to the same cluster for too long.
+    Contended,
     /// raygate has not yet read what there is.
     NotSynced,
     /// The process is ending.
@@ -243,6 +247,13 @@ impl ApiError {
     /// Nothing can be said yet.
     pub(super) fn not_synced() -> Self {
         Self::new(ErrorCode::NotSynced, "raygate has not yet read what there is.")
+    }
+
+    /// Others kept writing to the same cluster.
+    #[must_use]
+    pub(super) fn contended(key: &ClusterKey) -> Self {
+        let detail = format!("Others kept writing to the cluster {key}; nothing is changed.");
+        Self::new(ErrorCode::Contended, detail).retry()
     }
 
     /// The cluster of this name is on its way out.

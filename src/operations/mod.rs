@@ -9,9 +9,10 @@ use serde_json::Value;
 use crate::access::{Access, Action, Caller, Denied, Target};
 use crate::cache::{Cache, Entry, Shown};
 use crate::clock;
-use crate::manager::{Backend, ManagerError, Observed};
+use crate::manager::{Backend, ManagerError, Observed, ResourceManager};
 use crate::ray::cluster::RayCluster;
 use crate::ray::fault::Warning;
+use crate::ray::json;
 use crate::ray::lens::Defaults;
 use crate::ray::name::{ClusterKey, ClusterRef};
 use crate::ray::render::Form;
@@ -25,20 +26,26 @@ pub mod page_token;
 mod pods;
 mod read;
 mod ready;
+mod repeat;
 mod run;
+mod terms;
 #[cfg(test)]
 mod tests;
+mod turns;
 mod watch;
 mod write;
+
+use turns::{Turn, Turns};
 
 pub use delete::Deleted;
 pub use error::{ApiError, ErrorCode, Note};
 pub use read::{ListQuery, Page, Selection};
 pub use ready::{Check, Readiness};
+pub use run::Run;
+pub use terms::{Guard, Terms};
 pub use watch::{Next, Watcher};
-pub use write::Guard;
 
-/// A pause before a lost race is run again.
+/// A pause before a lost race is run again, or before it is looked what became of a write.
 fn jitter() -> Duration {
     Duration::from_millis(rand::random_range(5..50))
 }
@@ -51,16 +58,23 @@ pub struct Service {
     pub access: Arc<Access>,
     settings: Settings,
     draining: AtomicBool,
+    /// The clusters of the backend, for dry runs.
+    checks: Arc<dyn ResourceManager<RayCluster>>,
+    turns: Turns,
 }
 
 /// A cluster as it is after a write, and what the writer should know.
 pub struct Written {
     /// The cluster.
     pub cluster: Shown,
-    /// What it changed of the RayCluster: JSON Pointers (RFC 6901); `""` is all of it.
+    /// What it changed of the RayCluster, or would have: JSON Pointers (RFC 6901); `""` is all of it.
     pub changed: Vec<String>,
     /// What was taken and should be known.
     pub warnings: Vec<Warning>,
+    /// Whether nothing was stored.
+    pub dry_run: bool,
+    /// Whether it had been done already, by a request with the same `Idempotency-Key`.
+    pub replayed: bool,
 }
 
 /// What the service is set to.
@@ -72,13 +86,20 @@ pub struct Settings {
     pub max_staleness: Duration,
     /// Longest silence on a stream.
     pub heartbeat: Duration,
+    /// How long a write looks again where others keep writing to the same cluster.
+    pub patience: Duration,
+    /// How long nothing may have been seen of a dropped worker group's nodes before its entry goes, where the operator
+    /// doesn't say that it has seen that none are wanted.
+    pub settle: Duration,
 }
 
 impl Service {
     /// A service over a backend and the cache that it feeds.
     #[must_use]
     pub fn new(backend: Backend, cache: Arc<Cache>, access: Arc<Access>, settings: Settings) -> Self {
-        Self { backend, cache, access, settings, draining: AtomicBool::new(false) }
+        let checks = backend.clusters.dry_run();
+        let draining = AtomicBool::new(false);
+        Self { backend, cache, access, settings, draining, checks, turns: Turns::default() }
     }
 
     /// From now on not ready: the process is ending.
@@ -126,29 +147,62 @@ impl Service {
     }
 
     /// A write's answer goes into the cache. What is shown is the cluster as it now is known to be; where it has become
-    /// somebody else's meanwhile and is hidden, what was written.
-    fn shown_written(&self, caller: &Caller, observed: &Observed<RayCluster>) -> Shown {
-        let entry = self.cache.wrote(observed);
+    /// somebody else's meanwhile and is hidden, what was written. Of a dry run: what would have been.
+    fn shown_written(&self, caller: &Caller, observed: &Observed<RayCluster>, dry_run: bool) -> Shown {
+        let entry = if dry_run { self.cache.imagined(observed) } else { self.cache.wrote(observed) };
         let visible = caller.sight(&entry.key, entry.owner.as_deref()).is_some();
         shown(caller, if visible { entry } else { Cache::alone(observed) })
     }
 
-    /// One attempt to patch what is held. `None` where somebody else wrote, or deleted it, in between, after a pause: look
-    /// again; the request's deadline ends such attempts.
+    /// The answer to a write that changed this of a cluster.
+    fn written(
+        &self,
+        caller: &Caller,
+        observed: &Observed<RayCluster>,
+        changed: Vec<String>,
+        terms: &Terms,
+    ) -> Written {
+        let dry_run = terms.dry_run;
+        let cluster = self.shown_written(caller, observed, dry_run);
+        Written { cluster, changed, warnings: Vec::new(), dry_run, replayed: false }
+    }
+
+    /// The clusters of the backend, as a write on these terms sees them.
+    fn clusters(&self, terms: &Terms) -> &dyn ResourceManager<RayCluster> {
+        if terms.dry_run { self.checks.as_ref() } else { self.backend.clusters.as_ref() }
+    }
+
+    /// Waits for a write's turn among those of this process to the same cluster.
+    async fn turn<'a>(&self, key: &'a ClusterKey) -> Result<Turn<'a>, ApiError> {
+        self.turns.of(key, self.settings.patience).await.ok_or_else(|| ApiError::contended(key))
+    }
+
+    /// One attempt to patch what is held. `None` where somebody else wrote, or deleted it, in between. Where no answer
+    /// comes, it is looked once whether the patch is there.
     async fn attempt(
         &self,
         key: &ClusterKey,
         held: &Observed<RayCluster>,
         patch: &Value,
+        terms: &Terms,
     ) -> Result<Option<Observed<RayCluster>>, ManagerError> {
-        match self.backend.clusters.patch(&key.namespace, &key.name, held.resource_version(), patch).await {
+        let version = held.resource_version();
+        match self.clusters(terms).patch(&key.namespace, &key.name, version, patch).await {
             Ok(observed) => Ok(Some(observed)),
-            Err(ManagerError::Conflict | ManagerError::NotFound) => {
-                tokio::time::sleep(jitter()).await;
-                Ok(None)
+            Err(ManagerError::Conflict | ManagerError::NotFound) => Ok(None),
+            Err(unknown @ ManagerError::OutcomeUnknown(_)) if !terms.dry_run => {
+                let is_done =
+                    |found: &Observed<RayCluster>| found.uid() == held.uid() && json::is_merged(&found.raw, patch);
+                self.look_back(key).await.ok().filter(is_done).map(Some).ok_or(unknown)
             }
             Err(error) => Err(error),
         }
+    }
+
+    /// What there is after a write whose outcome isn't known.
+    async fn look_back(&self, key: &ClusterKey) -> Result<Observed<RayCluster>, ManagerError> {
+        tokio::time::sleep(jitter()).await;
+        self.backend.clusters.get(&key.namespace, &key.name).await
     }
 
     /// Nothing can be said before everything has been read once.

@@ -32,6 +32,16 @@ pub(super) fn check(held: &Value, wanted: &Value) -> Result<(), ApiError> {
     Ok(())
 }
 
+/// Whether a restart leaves alone what a controller owns.
+///
+/// # Errors
+/// As [`check`].
+pub(super) fn check_suspension(held: &Value) -> Result<(), ApiError> {
+    let mut other = held.clone();
+    other["spec"]["suspend"] = (held["spec"]["suspend"] != true).into();
+    check(held, &other)
+}
+
 /// Where a controller decides when the cluster runs, a write that says nothing of it leaves it as it is held.
 pub(super) fn keep_suspension(held: &Value, wanted: &mut Value) {
     if !is_queued(held) && maker(held).is_none() {

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::error::from_manager;
-use super::{ApiError, Guard, Service, Written};
+use super::{ApiError, Service, Terms, Written};
 use crate::access::{Action, Caller};
 use crate::ray::body::{Body, Format};
 use crate::ray::fault::{Fault, FaultCode};
@@ -20,11 +20,12 @@ impl Service {
         caller: &Caller,
         reference: &str,
         (format, bytes): (Format, &[u8]),
-        guard: &Guard,
+        terms: &Terms,
     ) -> Result<Written, ApiError> {
         let key = self.resolve(caller, Action::SetOwner, reference)?;
         let wanted = read(&Body::read(format, bytes)?)?;
         self.fresh()?;
+        let turn = self.turn(&key).await?;
         loop {
             let failed = |error| from_manager(error, &key);
             let held = self.backend.clusters.get(&key.namespace, &key.name).await.map_err(failed)?;
@@ -32,21 +33,18 @@ impl Service {
             if held.metadata.deletion_timestamp.is_some() {
                 return Err(ApiError::deleting(&key));
             }
-            guard.check(Some(&held.raw))?;
-            let written = |observed, changed| {
-                let cluster = self.shown_written(caller, observed);
-                Ok(Written { cluster, changed, warnings: Vec::new() })
-            };
+            terms.guard.check(Some(&held.raw))?;
             let said = |member: &str| held.raw["metadata"][member].get(OWNER).and_then(Value::as_str);
             if said("annotations") == wanted.as_deref() && said("labels") == wanted.as_deref().map(label).as_deref() {
-                return written(&held, Vec::new());
+                return Ok(self.written(caller, &held, Vec::new(), terms));
             }
             let patch = json!({"metadata": patch(wanted.as_deref())});
-            if let Some(observed) = self.attempt(&key, &held, &patch).await.map_err(failed)? {
+            if let Some(observed) = self.attempt(&key, &held, &patch, terms).await.map_err(failed)? {
                 let mut object = held.raw.clone();
                 json::merge(&mut object, &patch);
-                return written(&observed, json::changes(&held.raw, &object));
+                return Ok(self.written(caller, &observed, json::changes(&held.raw, &object), terms));
             }
+            turn.lost().await?;
         }
     }
 }

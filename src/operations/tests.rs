@@ -103,7 +103,13 @@ async fn service(access: Access, reads: Gate, patches: Gate) -> (Arc<Service>, A
         tokio::spawn(feed);
     }
     let defaults = Defaults { ray_version: "2.52.0".into(), head_cpu: "1".into(), head_memory: "1Gi".into() };
-    let settings = Settings { defaults, max_staleness: Duration::from_mins(1), heartbeat: Duration::from_secs(20) };
+    let settings = Settings {
+        defaults,
+        max_staleness: Duration::from_mins(1),
+        heartbeat: Duration::from_secs(20),
+        patience: Duration::from_secs(20),
+        settle: Duration::from_secs(1),
+    };
     let service = Arc::new(Service::new(backend, cache, Arc::new(access), settings));
     while !service.cache.synced() {
         tokio::task::yield_now().await;

@@ -1,56 +1,30 @@
-//! Change a cluster: put a document (or a whole RayCluster) in its place, or merge a patch into it.
-
-use std::collections::HashSet;
+//! Change a cluster: put a document (or a whole RayCluster) in its place, merge a patch into it, or do the same with one of
+//! its worker groups.
 
 use serde_json::{Value, json};
 
 use super::create::field_pointer;
 use super::error::from_manager;
-use super::{ApiError, ErrorCode, Service, Written, owned, pods};
+use super::run::mark;
+use super::terms::exists;
+use super::{ApiError, ErrorCode, Guard, Service, Terms, Written, owned, pods};
 use crate::access::{Action, Caller, Denied};
 use crate::manager::{ManagerError, Observed};
+use crate::ray::begun;
 use crate::ray::body::{Body, Format};
 use crate::ray::cluster::RayCluster;
 use crate::ray::document::{Document, wrong_removals};
-use crate::ray::fault::{Fault, FaultCode, Warning, WarningCode};
+use crate::ray::fault::{Fault, FaultCode, Warning, WarningCode, escape};
 use crate::ray::json;
 use crate::ray::lens::{Edit, Refusal, document_pointer, edit, manifest_pointer, pointer_in_sent, view};
 use crate::ray::manifest::Manifest;
 use crate::ray::name::ClusterKey;
+use crate::ray::outdated::outdated_nodes;
 use crate::ray::owner::owner;
-use crate::ray::revision::revision;
 use crate::ray::version;
 
-/// What must hold for a write to be carried out: `If-Match` and `If-None-Match`.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Guard {
-    /// `If-Match`: the cluster must exist and have one of these revisions; an empty list is `*`, any.
-    pub revisions: Option<Vec<String>>,
-    /// `If-None-Match: *`: it must not exist.
-    pub absent: bool,
-}
-
-impl Guard {
-    /// Whether it holds of what there is.
-    ///
-    /// # Errors
-    /// `PRECONDITION_FAILED`.
-    pub(super) fn check(&self, held: Option<&Value>) -> Result<(), ApiError> {
-        let failed = |detail: &str| Err(ApiError::new(ErrorCode::PreconditionFailed, detail));
-        match (held, &self.revisions) {
-            (Some(_), _) if self.absent => Err(exists()),
-            (None, Some(_)) => failed("There is no cluster of this name."),
-            (Some(held), Some(revisions)) if !revisions.is_empty() && !revisions.contains(&revision(held)) => {
-                failed("The cluster has changed since it was read; read it again.")
-            }
-            _ => Ok(()),
-        }
-    }
-}
-
-fn exists() -> ApiError {
-    ApiError::new(ErrorCode::PreconditionFailed, "There is a cluster of this name already.")
-}
+/// Members of a worker group's answer that only the server writes.
+const GROUP_SERVER_MEMBERS: [&str; 2] = ["status", "warnings"];
 
 /// What there is under a name.
 enum Found {
@@ -60,11 +34,63 @@ enum Found {
     Nothing,
 }
 
-/// How a body is to be taken.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Way {
+/// What a body is, and how it is to be taken.
+#[derive(Clone, Copy)]
+enum Way<'a> {
+    /// A document or RayCluster in place of the one that is held.
     Put,
+    /// A patch of the document.
     Merge,
+    /// A worker group of this name in place of the one that is held, or beside the others.
+    PutGroup(&'a str),
+    /// A patch of this worker group.
+    MergeGroup(&'a str),
+    /// No body: this worker group goes.
+    DropGroup(&'a str),
+}
+
+impl Way<'_> {
+    fn group(&self) -> Option<&str> {
+        match self {
+            Self::Put | Self::Merge => None,
+            Self::PutGroup(name) | Self::MergeGroup(name) | Self::DropGroup(name) => Some(name),
+        }
+    }
+
+    /// Whether it says enough, and what it is about is there; answers whether it makes a new worker group.
+    fn fits(&self, held: &Value, key: &ClusterKey, guard: &Guard) -> Result<bool, ApiError> {
+        let Some(group) = self.group() else { return Ok(false) };
+        let is_there = view(held).document.group(group).is_some();
+        let puts = matches!(self, Self::PutGroup(_));
+        if !is_there && !puts {
+            if begun::dropped_groups(held).contains(group) {
+                return Err(group_terminating(group));
+            }
+            let detail = format!("The cluster {key} has no worker group {group}.");
+            return Err(ApiError::new(ErrorCode::NotFound, detail));
+        }
+        if !matches!(self, Self::MergeGroup(_)) {
+            guard.must_match("This")?;
+        }
+        Ok(puts && !is_there)
+    }
+
+    /// Where in the body something of the document stands.
+    fn place(&self, pointer: String) -> String {
+        let inside = self.group().and_then(|name| pointer.strip_prefix(&format!("/workerGroups/{}", escape(name))));
+        match inside {
+            Some(inside) if inside.is_empty() || inside.starts_with('/') => inside.to_owned(),
+            _ => pointer,
+        }
+    }
+
+    /// The document, or patch of one, of which the body is a part.
+    fn whole(&self, body: &Body) -> Value {
+        match self.group() {
+            Some(name) => json!({"workerGroups": {name: body.value}}),
+            None => body.value.clone(),
+        }
+    }
 }
 
 impl Service {
@@ -77,29 +103,31 @@ impl Service {
         caller: &Caller,
         reference: &str,
         (format, bytes): (Format, &[u8]),
-        guard: &Guard,
+        terms: &Terms,
     ) -> Result<(Written, bool), ApiError> {
         let key = self.resolve(caller, Action::WriteCluster, reference)?;
         let body = Body::read(format, bytes)?;
         self.fresh()?;
+        let turn = self.turn(&key).await?;
         loop {
-            let Found::Held(held) = self.find(caller, &key, guard).await? else {
-                let (body, faults) = named(body, &key);
-                return match self.create_from(caller, body, faults).await {
+            let Found::Held(held) = self.find(caller, &key, &terms.guard).await? else {
+                let (body, faults) = named(Body::read(format, bytes)?, &key);
+                return match self.create_from(caller, body, faults, terms).await {
                     Ok(written) => Ok((written, true)),
                     // Somebody else made it in between.
-                    Err(error) if guard.absent && error.code == ErrorCode::AlreadyExists => Err(exists()),
+                    Err(error) if terms.guard.absent && error.code == ErrorCode::AlreadyExists => Err(exists()),
                     Err(error) => Err(error),
                 };
             };
-            if guard.revisions.is_none() {
+            if terms.guard.revisions.is_none() {
                 let detail = format!("There is a cluster {key} already.");
                 let hint = "Send `If-Match` with the ETag that was read (or `*` for whatever is there) to replace it.";
                 return Err(ApiError::new(ErrorCode::PreconditionRequired, detail).hint(hint));
             }
-            if let Some(written) = self.write(caller, &key, &held, &body, Way::Put).await? {
+            if let Some(written) = self.write(caller, &key, &held, (&body, Way::Put), terms).await? {
                 return Ok((written, false));
             }
+            turn.lost().await?;
         }
     }
 
@@ -111,17 +139,77 @@ impl Service {
         &self,
         caller: &Caller,
         reference: &str,
-        (format, bytes): (Format, &[u8]),
-        guard: &Guard,
+        sent: (Format, &[u8]),
+        terms: &Terms,
     ) -> Result<Written, ApiError> {
+        Ok(self.change(caller, reference, Some(sent), Way::Merge, terms).await?.0)
+    }
+
+    /// Puts a worker group in the place of the one of this name, or beside the others; says whether it is new.
+    ///
+    /// # Errors
+    /// As [`Self::put`]; the guard is always needed.
+    pub async fn put_group(
+        &self,
+        caller: &Caller,
+        (reference, group): (&str, &str),
+        sent: (Format, &[u8]),
+        terms: &Terms,
+    ) -> Result<(Written, bool), ApiError> {
+        self.change(caller, reference, Some(sent), Way::PutGroup(group), terms).await
+    }
+
+    /// Merges a patch (RFC 7396) into a worker group.
+    ///
+    /// # Errors
+    /// As [`Self::patch`]; no such worker group.
+    pub async fn patch_group(
+        &self,
+        caller: &Caller,
+        (reference, group): (&str, &str),
+        sent: (Format, &[u8]),
+        terms: &Terms,
+    ) -> Result<Written, ApiError> {
+        Ok(self.change(caller, reference, Some(sent), Way::MergeGroup(group), terms).await?.0)
+    }
+
+    /// Drops a worker group: its nodes go, then its entry.
+    ///
+    /// # Errors
+    /// No such cluster or worker group; a guard that is missing or doesn't hold; what others own.
+    pub async fn delete_group(
+        &self,
+        caller: &Caller,
+        (reference, group): (&str, &str),
+        terms: &Terms,
+    ) -> Result<Written, ApiError> {
+        Ok(self.change(caller, reference, None, Way::DropGroup(group), terms).await?.0)
+    }
+
+    /// Changes a cluster that there is; says whether a worker group is new.
+    async fn change(
+        &self,
+        caller: &Caller,
+        reference: &str,
+        sent: Option<(Format, &[u8])>,
+        way: Way<'_>,
+        terms: &Terms,
+    ) -> Result<(Written, bool), ApiError> {
         let key = self.resolve(caller, Action::WriteCluster, reference)?;
-        let body = Body::read(format, bytes)?;
+        let mut body = sent.map(|(format, bytes)| Body::read(format, bytes)).transpose()?.unwrap_or_default();
+        if let (Some(_), Some(members)) = (way.group(), body.value.as_object_mut()) {
+            // What only the server writes, so that what was read can be sent back.
+            members.retain(|name, _| !GROUP_SERVER_MEMBERS.contains(&name.as_str()));
+        }
         self.fresh()?;
+        let turn = self.turn(&key).await?;
         loop {
-            let held = self.held_now(caller, &key, guard).await?;
-            if let Some(written) = self.write(caller, &key, &held, &body, Way::Merge).await? {
-                return Ok(written);
+            let held = self.held_now(caller, &key, &terms.guard).await?;
+            let is_new = way.fits(&held.raw, &key, &terms.guard)?;
+            if let Some(written) = self.write(caller, &key, &held, (&body, way), terms).await? {
+                return Ok((written, is_new));
             }
+            turn.lost().await?;
         }
     }
 
@@ -170,17 +258,16 @@ impl Service {
         Ok(Found::Held(Box::new(held)))
     }
 
-    /// One attempt: the difference between what is held and what is wanted. `None` where somebody else wrote in between;
-    /// the request's deadline ends such attempts.
+    /// One attempt: the difference between what is held and what is wanted. `None` where somebody else wrote in between.
     async fn write(
         &self,
         caller: &Caller,
         key: &ClusterKey,
         held: &Observed<RayCluster>,
-        body: &Body,
-        way: Way,
+        (body, way): (&Body, Way<'_>),
+        terms: &Terms,
     ) -> Result<Option<Written>, ApiError> {
-        let is_manifest = way == Way::Put && body.is_manifest();
+        let is_manifest = matches!(way, Way::Put) && body.is_manifest();
         let (Edit { mut object, standing }, mut warnings) = if is_manifest {
             wanted_manifest(&held.raw, body)?
         } else {
@@ -190,12 +277,15 @@ impl Service {
         if said.is_none_or(Value::is_null) {
             owned::keep_suspension(&held.raw, &mut object);
         }
+        if terms.restart {
+            restart_with(&held.raw, &mut object, &mark(caller, key, terms))?;
+        }
+        let sent = way.whole(body);
         let place = |pointer: &str| {
-            if is_manifest { pointer.to_owned() } else { pointer_in_sent(pointer, &object, &body.value) }
+            if is_manifest { pointer.to_owned() } else { way.place(pointer_in_sent(pointer, &object, &sent)) }
         };
         pods::check(caller, key, Some(&held.raw), &object, place)?;
         owned::check(&held.raw, &object)?;
-        self.check_dropped(held, &object)?;
         let standing = standing.into_iter();
         warnings.extend(standing.map(|fault| Warning::new(fault.pointer, WarningCode::StandingFault, fault.message)));
         for mut warning in version::mismatches(&view(&object).document) {
@@ -204,42 +294,64 @@ impl Service {
             }
             warnings.push(warning);
         }
+        warnings.extend(self.restart_needed(key, held, &object));
+        for warning in &mut warnings {
+            warning.pointer = way.place(std::mem::take(&mut warning.pointer));
+        }
 
         let difference = json::difference(&held.raw, &object);
-        let written =
-            |observed, changed| Ok(Some(Written { cluster: self.shown_written(caller, observed), changed, warnings }));
+        let written = |observed, changed| {
+            let written = self.written(caller, observed, changed, terms);
+            Ok(Some(Written { warnings, ..written }))
+        };
         if difference.is_empty() {
             return written(held, Vec::new());
         }
         let patch = Value::Object(difference);
-        match self.attempt(key, held, &patch).await {
+        match self.attempt(key, held, &patch, terms).await {
             Ok(Some(observed)) => written(&observed, json::changes(&held.raw, &object)),
             Ok(None) => Ok(None),
             Err(error) => {
-                let place =
-                    |field: &str| if is_manifest { field_pointer(field) } else { document_pointer(field, &object) };
+                let place = |field: &str| {
+                    if is_manifest { field_pointer(field) } else { way.place(document_pointer(field, &object)) }
+                };
                 Err(from_manager(error, key).placed(place))
             }
         }
     }
 
-    /// The operator leaves the pods of a group that vanishes from the spec running for ever, so one that has nodes or
-    /// wants some isn't dropped.
-    fn check_dropped(&self, held: &Observed<RayCluster>, wanted: &Value) -> Result<(), ApiError> {
-        let groups = wanted["spec"]["workerGroupSpecs"].as_array().into_iter().flatten();
-        let kept: HashSet<_> = groups.filter_map(|group| group["groupName"].as_str()).collect();
-        let nodes = self.cache.nodes(held.uid());
-        let with_nodes: HashSet<_> = nodes.iter().map(|node| node.group.as_str()).collect();
-        for group in held.decoded.iter().flat_map(RayCluster::worker_groups) {
-            let name = group.group_name.as_str();
-            if !kept.contains(name) && (group.desired_pods() > 0 || with_nodes.contains(name)) {
-                let detail = format!("The worker group {} has nodes, or wants some.", group.group_name);
-                let hint = "Set its `replicas`, `minReplicas` and `maxReplicas` to 0 first; once its nodes are gone it can be dropped.";
-                return Err(ApiError::new(ErrorCode::GroupInUse, detail).hint(hint));
-            }
-        }
-        Ok(())
+    /// What to say of the nodes that go on as they were made.
+    fn restart_needed(&self, key: &ClusterKey, held: &Observed<RayCluster>, wanted: &Value) -> Option<Warning> {
+        let nodes = outdated_nodes(&held.raw, wanted, &self.cache.nodes(held.uid()));
+        let first = nodes.first()?;
+        let those = match nodes.len() {
+            1 => format!("The node {first} goes"),
+            many => format!("{many} nodes (see `nodes`) go"),
+        };
+        let message = format!(
+            "{those} on as made before this write; only new nodes are made by it. POST clusters/{key}/restart makes all nodes \
+             anew, and so does a write with ?restart=true."
+        );
+        Some(Warning { nodes, ..Warning::new("", WarningCode::RestartNeeded, message) })
     }
+}
+
+/// Begins a restart in the same write, unless it has been begun.
+fn restart_with(held: &Value, object: &mut Value, mark: &str) -> Result<(), ApiError> {
+    owned::check_suspension(held)?;
+    if view(object).document.is_set("suspended") && !view(held).document.is_set("suspended") {
+        let message = "The same write stops the cluster: it is either stopped or restarted.";
+        return Err(ApiError::faulty(Fault::new("?restart", FaultCode::InvalidParameter, message).into()));
+    }
+    if !begun::is_restarting(object) && !begun::is_marked(held, mark) {
+        json::merge(object, &begun::restart(mark));
+    }
+    Ok(())
+}
+
+fn group_terminating(name: &str) -> ApiError {
+    let detail = format!("The worker group {name} is being dropped: some of its nodes are left.");
+    ApiError::new(ErrorCode::GroupTerminating, detail).hint("Once they are gone the name is free.").retry()
 }
 
 /// The body of a create under a path: its name and namespace are the path's, where it leaves them out. Another name is a
@@ -267,23 +379,40 @@ fn named(mut body: Body, key: &ClusterKey) -> (Body, Vec<Fault>) {
     (body, faults)
 }
 
-fn wanted_document(held: &Value, body: &Body, way: Way) -> Result<Edit, ApiError> {
-    if !body.value.is_object() {
+fn wanted_document(held: &Value, body: &Body, way: Way<'_>) -> Result<Edit, ApiError> {
+    if !body.value.is_object() && !matches!(way, Way::DropGroup(_)) {
         body.judge(vec![Fault::wrong_type("", "an object", &body.value)])?;
     }
     let mut faults = Vec::new();
+    let mut seen = Value::Object(view(held).document.0);
     let wanted = match way {
         Way::Put => body.value.clone(),
-        Way::Merge => {
-            faults.extend(wrong_removals(&body.value));
-            let mut wanted = Value::Object(view(held).document.0);
-            json::merge(&mut wanted, &body.value);
-            wanted
+        Way::Merge | Way::MergeGroup(_) => {
+            let patch = way.whole(body);
+            faults.extend(wrong_removals(&patch));
+            json::merge(&mut seen, &patch);
+            seen
+        }
+        Way::PutGroup(name) | Way::DropGroup(name) => {
+            json::merge(&mut seen, &json!({"workerGroups": {name: null}}));
+            if let Way::PutGroup(_) = way {
+                seen["workerGroups"][name].clone_from(&body.value);
+            }
+            seen
         }
     };
     let (wanted, found) = Document::read(wanted);
     faults.extend(found);
-    refused(edit(held, wanted, faults), body)
+    let edit = edit(held, wanted, faults).map_err(|refusal| match refusal {
+        Refusal::Faults(mut faults) => {
+            for fault in &mut faults {
+                fault.pointer = way.place(std::mem::take(&mut fault.pointer));
+            }
+            Refusal::Faults(faults)
+        }
+        other => other,
+    });
+    refused(edit, body)
 }
 
 fn wanted_manifest(held: &Value, body: &Body) -> Result<(Edit, Vec<Warning>), ApiError> {
@@ -304,6 +433,7 @@ fn refused(edit: Result<Edit, Refusal>, body: &Body) -> Result<Edit, ApiError> {
             let detail = format!("There are several worker groups called {name}; which one is meant can't be known.");
             ApiError::new(ErrorCode::AmbiguousGroup, detail).hint("Give each its own name with kubectl first.")
         }
+        Refusal::GroupTerminating(name) => group_terminating(&name),
         Refusal::AutoscalerOwns(name) => {
             let detail = format!("Ray's autoscaler sets the replicas of {name}.");
             let hint = "Change `minReplicas` and `maxReplicas`, or turn the autoscaler off in the same write.";

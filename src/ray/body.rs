@@ -15,8 +15,8 @@ pub enum Format {
     Yaml,
 }
 
-/// A body as it was read.
-#[derive(Debug)]
+/// A body as it was read; by default there is none.
+#[derive(Debug, Default)]
 pub struct Body {
     /// What it says.
     pub value: Value,

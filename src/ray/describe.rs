@@ -10,8 +10,8 @@ use utoipa::openapi::schema::{
 };
 use utoipa::{PartialSchema, ToSchema};
 
-use super::document::Document;
-use super::members::{CLUSTER, Kind, Member};
+use super::document::{Document, WorkerGroup};
+use super::members::{CLUSTER, GROUP, Kind, Member, NODE};
 use super::name::MAX_CLUSTER_NAME;
 use super::schema::{self, ray_cluster};
 
@@ -38,6 +38,22 @@ impl ToSchema for Document {
 
     fn schemas(schemas: &mut Vec<(String, RefOr<Schema>)>) {
         collect(&[CLUSTER], schemas);
+    }
+}
+
+impl PartialSchema for WorkerGroup {
+    fn schema() -> RefOr<Schema> {
+        Schema::Object(with_members(&[GROUP, NODE])).into()
+    }
+}
+
+impl ToSchema for WorkerGroup {
+    fn name() -> Cow<'static, str> {
+        "WorkerGroup".into()
+    }
+
+    fn schemas(schemas: &mut Vec<(String, RefOr<Schema>)>) {
+        collect(&[GROUP, NODE], schemas);
     }
 }
 

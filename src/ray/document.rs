@@ -21,6 +21,10 @@ pub const SERVER_MEMBERS: [&str; 8] =
 #[serde(transparent)]
 pub struct Document(pub Map<String, Value>);
 
+/// One worker group of a [`Document`], as the API's description tells it.
+#[derive(Debug, Clone, Copy)]
+pub struct WorkerGroup;
+
 impl Document {
     /// Reads what a client sent: without members that only the server writes, without nulls, with quantities as texts;
     /// and all that is wrong with it.

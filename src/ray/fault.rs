@@ -40,6 +40,8 @@ pub enum FaultCode {
     Immutable,
     /// The rules of access don't allow it in a pod.
     NotAllowed,
+    /// What there is under the name has another value there.
+    Different,
     /// Refused by Kubernetes' own validation.
     Rejected,
 }
@@ -64,6 +66,7 @@ impl FaultCode {
             | Self::ConflictingMembers
             | Self::Immutable
             | Self::NotAllowed
+            | Self::Different
             | Self::Rejected => false,
         }
     }
@@ -122,6 +125,8 @@ pub enum WarningCode {
     Dropped,
     /// A fault that was there before.
     StandingFault,
+    /// Nodes that run go on as they were made: see `nodes`.
+    RestartNeeded,
 }
 
 /// What was taken and should be known.
@@ -133,12 +138,16 @@ pub struct Warning {
     pub code: WarningCode,
     /// What should be known, in a sentence.
     pub message: String,
+    /// The nodes that it is about.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schema(required = false)]
+    pub nodes: Vec<String>,
 }
 
 impl Warning {
     /// A warning about this place.
     pub fn new(pointer: impl Into<String>, code: WarningCode, message: impl Into<String>) -> Self {
-        Self { pointer: pointer.into(), code, message: message.into() }
+        Self { pointer: pointer.into(), code, message: message.into(), nodes: Vec::new() }
     }
 }
 

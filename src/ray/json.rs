@@ -177,6 +177,13 @@ pub fn difference(from: &Value, to: &Value) -> Map<String, Value> {
     patch
 }
 
+/// Whether a merge patch (RFC 7396) has been applied: applying it would change nothing.
+#[must_use]
+pub fn is_merged(value: &Value, patch: &Value) -> bool {
+    let Value::Object(patch) = patch else { return value == patch };
+    patch.iter().all(|(name, patch)| is_merged(value.get(name).unwrap_or(&Value::Null), patch))
+}
+
 /// Most places that [`changes`] tells.
 pub const MOST_CHANGES: usize = 100;
 
@@ -242,6 +249,21 @@ mod tests {
         assert_eq!(read(text.as_bytes()).unwrap().1.0, []);
         let text = format!("{{\"{}\": {{{}\"a\": 1}}}}", "k".repeat(500_000), "\"a\": 1,".repeat(60_000));
         assert_eq!(read(text.as_bytes()).unwrap_err().0[0].code, FaultCode::Syntax, "its faults are bounded");
+    }
+
+    #[test]
+    fn a_patch_that_is_merged_is_known() {
+        let value: Value = serde_json::from_str(r#"{"a": {"b": 1, "c": [1]}, "d": "e"}"#).unwrap();
+        for (patch, merged) in [
+            (r#"{"a": {"b": 1}}"#, true),
+            (r#"{"a": {"b": 2}}"#, false),
+            (r#"{"a": {"x": null}, "y": {"z": null}}"#, true),
+            (r#"{"a": {"c": [1], "b": null}}"#, false),
+            (r#"{"a": {"c": [1, 2]}}"#, false),
+            (r#"{"n": 1}"#, false),
+        ] {
+            assert_eq!(is_merged(&value, &serde_json::from_str(patch).unwrap()), merged, "{patch}");
+        }
     }
 
     /// The examples of RFC 7396, appendix A.

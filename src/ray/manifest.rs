@@ -4,10 +4,12 @@ use std::collections::{HashMap, HashSet, VecDeque};
 
 use serde_json::{Map, Value};
 
+use super::begun;
 use super::check::{check_empty, check_metadata, check_reserved, is_empty};
 use super::cluster::{API_VERSION, KIND};
 use super::document::tidy_upstream;
 use super::fault::{Fault, FaultCode, MOST, Warning, WarningCode, escape};
+use super::json;
 use super::lens::{Edit, Refusal, manifest_pointer, respell_upstream, view};
 use super::name::{is_dropped_key, is_reserved_key};
 use super::rules::{check_hidden, newly_hidden, operator_faults};
@@ -112,6 +114,9 @@ impl Manifest {
         if !new.is_empty() {
             return Err(Refusal::Faults(new));
         }
+        if let Some(name) = changed_while_dropped(wanted, held) {
+            return Err(Refusal::GroupTerminating(name));
+        }
         // A removed key strands a suspended cluster; only an explicit `false` resumes it.
         if view(held).document.is_set("suspended")
             && let Some(spec) = wanted.get_mut("spec").and_then(Value::as_object_mut)
@@ -122,6 +127,10 @@ impl Manifest {
         keep_others(wanted, held);
         respell_upstream(Some(ray_cluster()), wanted, held);
 
+        if begun::is_restarting(held) {
+            // What it says of the suspension is how far the restart is.
+            wanted["spec"]["suspend"] = true.into();
+        }
         let mut object = held.clone();
         match wanted.get_mut("spec").map(Value::take) {
             Some(spec) => object["spec"] = spec,
@@ -139,7 +148,10 @@ impl Manifest {
             }
         }
         match newly_hidden(held, &object) {
-            new if new.is_empty() => Ok(Edit { object, standing }),
+            new if new.is_empty() => {
+                begun::hold_back(held, &mut object);
+                Ok(Edit { object, standing })
+            }
             new => Err(Refusal::Faults(new)),
         }
     }
@@ -162,6 +174,24 @@ fn held_pointer(pointer: &str, wanted: &Value, held: &Value) -> Option<String> {
 /// Whether Ray's autoscaler is on, and stays so.
 fn is_autoscaled(wanted: &Value, held: &Value) -> bool {
     [wanted, held].iter().all(|object| object["spec"]["enableInTreeAutoscaling"] == true)
+}
+
+/// A worker group that is being dropped, and that the wanted object has in another form than it is held.
+fn changed_while_dropped(wanted: &Value, held: &Value) -> Option<String> {
+    let groups = |object: &Value| object["spec"]["workerGroupSpecs"].as_array().cloned().unwrap_or_default();
+    let held_groups = groups(held);
+    let dropped = begun::dropped_groups(held);
+    groups(wanted).into_iter().find_map(|mut group| {
+        let name = group["groupName"].as_str().filter(|name| dropped.contains(*name))?.to_owned();
+        let same = held_groups.iter().any(|held| {
+            // Ray's autoscaler may have written meanwhile.
+            for member in ["replicas", "scaleStrategy"] {
+                group[member] = held[member].clone();
+            }
+            json::changes(held, &group).is_empty()
+        });
+        (!same).then_some(name)
+    })
 }
 
 /// What others own in the groups stays as it is held: `scaleStrategy`, `replicas` where Ray's autoscaler is on, and the

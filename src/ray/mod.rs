@@ -1,5 +1,6 @@
 //! The domain: what Ray clusters are and what can be said of them. Pure; knows no HTTP and no client.
 
+pub mod begun;
 pub mod body;
 mod check;
 pub mod cluster;
@@ -13,6 +14,7 @@ pub mod manifest;
 pub mod mask;
 pub mod members;
 pub mod name;
+pub mod outdated;
 pub mod owner;
 pub mod quantity;
 pub mod render;

@@ -4,6 +4,7 @@
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 
+use super::begun;
 use super::lens::{DELETION_PROTECTION, canonical_quantity};
 use super::name::is_reserved_key;
 use super::schema::{Schema, ray_cluster};
@@ -21,7 +22,9 @@ pub fn revision(object: &Value) -> String {
         sorted(keys.map(|(key, value)| (key.clone(), value.clone())))
     };
     let autoscaled = object["spec"]["enableInTreeAutoscaling"] == true;
-    let spec = canonical(&object["spec"], ray_cluster().at("spec"), &mut |path, name| {
+    // What a write has begun is what it came to, however far it is.
+    let to_come = begun::spec_to_come(object);
+    let spec = canonical(to_come.as_ref().unwrap_or(&object["spec"]), ray_cluster().at("spec"), &mut |path, name| {
         autoscaled && path == "workerGroupSpecs" && matches!(name, "replicas" | "scaleStrategy")
     });
     let owned = Value::from(vec![metadata["uid"].clone(), users("labels"), users("annotations"), spec]);
@@ -80,6 +83,16 @@ fn sorted(members: impl IntoIterator<Item = (String, Value)>) -> Value {
     let mut members: Vec<_> = members.into_iter().collect();
     members.sort_by(|a, b| a.0.cmp(&b.0));
     members.into_iter().collect::<Map<_, _>>().into()
+}
+
+/// The same with the members of every object in order.
+#[must_use]
+pub fn ordered(value: &Value) -> Value {
+    match value {
+        Value::Object(members) => sorted(members.iter().map(|(name, value)| (name.clone(), ordered(value)))),
+        Value::Array(items) => items.iter().map(ordered).collect(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => value.clone(),
+    }
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Facts → state. Total: unknown words never panic, they just aren't the ones that are looked for.
 
 use indexmap::IndexMap;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::cluster::{RayCluster, WorkerGroupSpec};
@@ -28,7 +28,7 @@ pub enum State {
 }
 
 /// How many nodes of a group are where.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, ToSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 pub struct GroupStatus {
     /// How many the spec asks for, within the group's bounds.
     pub desired: i64,

@@ -8,8 +8,10 @@ use super::merge::{by_name, merge};
 use super::place::document_place;
 use super::template::{CONTAINER, is_same_quantity, ray_entry};
 use super::{build, find, find_mut, image_of, normal, view};
+use crate::ray::begun;
 use crate::ray::document::{Document, member, short_resources};
 use crate::ray::fault::{Fault, FaultCode, escape};
+use crate::ray::json;
 use crate::ray::members::{DOCUMENT, Kind};
 use crate::ray::name::is_reserved_key;
 use crate::ray::rules::newly_hidden;
@@ -33,6 +35,8 @@ pub enum Refusal {
     AmbiguousGroup(String),
     /// It sets `replicas` of this group, which Ray's autoscaler owns.
     AutoscalerOwns(String),
+    /// It names this worker group, which is being dropped.
+    GroupTerminating(String),
 }
 
 /// The RayCluster that is wanted instead of `object`. `faults` are those of the wanted document as it was read; those
@@ -53,6 +57,11 @@ pub fn edit(object: &Value, mut wanted: Document, mut faults: Vec<Fault>) -> Res
     }
     if wanted == seen {
         return Ok(Edit { object: object.clone(), standing });
+    }
+
+    let dropped = begun::dropped_groups(object);
+    if let Some((name, _)) = wanted.groups().find(|(name, _)| dropped.contains(*name)) {
+        return Err(Refusal::GroupTerminating(name.clone()));
     }
 
     let mut target = normal(&wanted);
@@ -109,6 +118,11 @@ pub fn edit(object: &Value, mut wanted: Document, mut faults: Vec<Fault>) -> Res
         }
         return Err(Refusal::Faults(new));
     }
+    if begun::is_restarting(object) && target.is_set("suspended") {
+        // It is to stop, and not to start again.
+        json::merge(&mut merged, &json!({"metadata": {"annotations": {begun::RESTART: null}}}));
+    }
+    begun::hold_back(object, &mut merged);
     Ok(Edit { object: merged, standing })
 }
 

@@ -7,6 +7,7 @@
 
 use serde_json::{Map, Value, json};
 
+use super::begun;
 use super::cluster::{API_VERSION, KIND};
 use super::document::Document;
 use super::members::{AUTOSCALING, CLUSTER, HEAD_SERVICE, How, INGRESS, Kind, Member};
@@ -90,7 +91,10 @@ pub fn view(object: &Value) -> View {
             "name" | "namespace" => metadata.get(member.name).filter(|name| name.is_string()).cloned(),
             "labels" | "annotations" => non_empty(users_keys(&metadata[member.name])),
             "image" => image.clone().map(Value::from),
-            "suspended" => Some(take(&mut rest, &["suspend"]).unwrap_or_else(|| is_held_suspended(object).into())),
+            "suspended" => {
+                let suspend = take(&mut rest, &["suspend"]).unwrap_or_else(|| is_held_suspended(object).into());
+                Some(if begun::is_restarting(object) { false.into() } else { suspend })
+            }
             "autoscaling" => view_autoscaling(&mut rest),
             "headService" => view_head_service(&mut rest, &mut head),
             "ingress" => view_ingress(&mut head),
@@ -107,11 +111,15 @@ pub fn view(object: &Value) -> View {
     members.insert("head".to_owned(), view_node(head, field, Group::Head, &mut partial));
 
     let mut seen = Map::new();
+    let dropped = begun::dropped_groups(object);
     let autoscaled = members.get("autoscaling").is_some_and(|autoscaling| autoscaling["enabled"] == true);
     for (index, mut group) in groups.as_ref().and_then(Value::as_array).cloned().into_iter().flatten().enumerate() {
         let field = format!("spec.workerGroupSpecs[{index}]");
         let name =
             take(&mut group, &["groupName"]).and_then(|name| name.as_str().map(str::to_owned)).unwrap_or_default();
+        if dropped.contains(&name) {
+            continue;
+        }
         // Two groups of one name can be stored: the first is shown.
         if seen.contains_key(&name) {
             partial.push(field);
