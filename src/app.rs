@@ -110,7 +110,7 @@ pub fn assemble(config: Config, backend: &Backend, access: Arc<Access>, audit: A
     let scopes: Vec<_> =
         if namespaces.is_empty() { vec![Scope::All] } else { namespaces.into_iter().map(Scope::Namespace).collect() };
     let (cache, feeds) = Cache::new(backend, &scopes);
-    let tasks = feeds.into_iter().collect();
+    let mut tasks: JoinSet<()> = feeds.into_iter().collect();
     let settings = Settings {
         defaults: Defaults {
             ray_version: config.default_ray_version.clone(),
@@ -124,6 +124,8 @@ pub fn assemble(config: Config, backend: &Backend, access: Arc<Access>, audit: A
         settle: Duration::from_secs(config.settle_seconds),
     };
     let app = Arc::new(App::new(Service::new(backend.clone(), cache, access, settings), config, audit));
+    let finisher = Arc::clone(&app);
+    tasks.spawn(async move { finisher.service.finish().await });
     Built { router: router(Arc::clone(&app)), app, tasks }
 }
 

@@ -8,6 +8,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::manager::Observed;
+use crate::ray::begun::is_unfinished;
 use crate::ray::cluster::RayCluster;
 use crate::ray::document::SERVER_MEMBERS;
 use crate::ray::facts::Nodes;
@@ -30,6 +31,8 @@ pub struct Entry {
     pub owner: Option<String>,
     /// Its labels, for selectors.
     pub labels: BTreeMap<String, String>,
+    /// Whether something that a write has begun waits to be finished.
+    pub unfinished: bool,
     /// Where it stands among all changes of this process.
     pub sequence: u64,
     clear: Face,
@@ -146,6 +149,7 @@ impl Entry {
             version: self.version.clone(),
             owner: self.owner.clone(),
             labels: self.labels.clone(),
+            unfinished: self.unfinished,
             sequence,
             clear: self.clear.again(),
             masked: OnceLock::new(),
@@ -167,6 +171,7 @@ impl Entry {
             version: observed.resource_version().to_owned(),
             owner: owner(&observed.raw).map(str::to_owned),
             labels: observed.metadata.labels.clone().unwrap_or_default(),
+            unfinished: is_unfinished(&observed.raw),
             sequence,
             clear: Face::new(revision, object, rendered),
             masked: OnceLock::new(),

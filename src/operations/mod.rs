@@ -20,6 +20,7 @@ use crate::ray::render::Form;
 mod create;
 mod delete;
 mod error;
+mod finish;
 mod owned;
 mod owner;
 pub mod page_token;

@@ -127,10 +127,10 @@ async fn a_late_not_found_hides_no_newer_cluster() {
     let (patcher, asking) = (service.clone(), caller.clone());
     let patch = tokio::spawn(async move {
         let body = br#"{"labels": {"a": "b"}}"#;
-        patcher.patch(&asking, "demo", (Format::Json, body), &Guard::default()).await.map(|_| ())
+        patcher.patch(&asking, "demo", (Format::Json, body), &Terms::default()).await.map(|_| ())
     });
     late.reads.done.acquire().await.unwrap().forget();
-    service.create(&caller, Format::Json, br#"{"name": "demo"}"#).await.map(|_| ()).unwrap();
+    service.create(&caller, (Format::Json, br#"{"name": "demo"}"#), &Terms::default()).await.map(|_| ()).unwrap();
     late.reads.answer.add_permits(1);
     assert_eq!(patch.await.unwrap().unwrap_err().code, ErrorCode::NotFound);
     tokio::time::sleep(Duration::from_millis(200)).await;

@@ -69,6 +69,10 @@ impl Way<'_> {
             let detail = format!("The cluster {key} has no worker group {group}.");
             return Err(ApiError::new(ErrorCode::NotFound, detail));
         }
+        if is_there && guard.absent {
+            let detail = format!("There is a worker group {group} already.");
+            return Err(ApiError::new(ErrorCode::PreconditionFailed, detail));
+        }
         if !matches!(self, Self::MergeGroup(_)) {
             guard.must_match("This")?;
         }
@@ -202,9 +206,11 @@ impl Service {
             members.retain(|name, _| !GROUP_SERVER_MEMBERS.contains(&name.as_str()));
         }
         self.fresh()?;
+        // Of a worker group `If-None-Match` is about the group; the rest is the cluster's.
+        let guard = Guard { absent: terms.guard.absent && way.group().is_none(), ..terms.guard.clone() };
         let turn = self.turn(&key).await?;
         loop {
-            let held = self.held_now(caller, &key, &terms.guard).await?;
+            let held = self.held_now(caller, &key, &guard).await?;
             let is_new = way.fits(&held.raw, &key, &terms.guard)?;
             if let Some(written) = self.write(caller, &key, &held, (&body, way), terms).await? {
                 return Ok((written, is_new));

@@ -44,6 +44,33 @@ pub fn is_restarting(object: &Value) -> bool {
     object["spec"]["suspend"] == true && annotation(object, RESTART).is_some_and(|mark| mark.starts_with(VERSION))
 }
 
+/// Whether a restart stands on the cluster, also one whose suspension somebody has taken back.
+#[must_use]
+pub fn has_restart(object: &Value) -> bool {
+    annotation(object, RESTART).is_some()
+}
+
+/// Whether the operator has suspended the cluster: it says so by a condition, or, where it has none, by its `state`
+/// (`calculateStatus` in KubeRay's `controllers/ray/raycluster_controller.go`).
+#[must_use]
+pub fn is_suspended(object: &Value) -> bool {
+    match object["status"]["conditions"].as_array().filter(|conditions| !conditions.is_empty()) {
+        Some(conditions) => conditions
+            .iter()
+            .any(|condition| condition["type"] == "RayClusterSuspended" && condition["status"] == "True"),
+        None => object["status"]["state"] == "suspended",
+    }
+}
+
+/// Whether the operator says that it has acted on the spec as it is. It says so only together with something else that is
+/// new: where it doesn't, it may have all the same.
+#[must_use]
+pub fn is_observed(object: &Value) -> bool {
+    let generation = |number: &Value| number.as_i64();
+    let observed = generation(&object["status"]["observedGeneration"]);
+    observed.is_some() && observed >= generation(&object["metadata"]["generation"])
+}
+
 /// The merge patch (RFC 7396) that begins a restart.
 #[must_use]
 pub fn restart(mark: &str) -> Value {

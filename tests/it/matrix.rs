@@ -300,6 +300,11 @@ impl Matrix {
                 "suspend": stopped,
                 "rayVersion": "2.52.0",
                 "headGroupSpec": {"rayStartParams": {}, "template": {"spec": {"containers": [head]}}},
+                "workerGroupSpecs": [{
+                    "groupName": "held",
+                    "rayStartParams": {},
+                    "template": {"spec": {"containers": [{"name": "ray-worker", "image": "rayproject/ray:2.52.0"}]}},
+                }],
             },
         });
         self.backend.clusters.create(&serde_json::from_value(object)?).await?;
@@ -320,6 +325,7 @@ impl Matrix {
         let Cell { row, caller, way, .. } = *cell;
         let mut path = row.route.replace("{*file}", "swagger-ui.css");
         path = path.replace("{ref}", &format!("{}.{}", target.name, target.namespace));
+        path = path.replace("{group}", if row.verb == "PUT" { "new" } else { "held" });
         if let (true, Some(namespace)) = (row.verb == "GET" && !row.route.contains("{ref}"), &target.said) {
             path = format!("{path}?namespace={namespace}");
         }
@@ -330,6 +336,7 @@ impl Matrix {
         }
         match row.verb {
             "PUT" => headers.push(("if-match", "*")),
+            "DELETE" if row.route.contains("{group}") => headers.push(("if-match", "*")),
             "PUT-NEW" => headers.push(("if-none-match", "*")),
             _ => {}
         }
@@ -389,7 +396,9 @@ fn body(row: &Row, target: &Target) -> String {
         document["managedBy"] = MANAGER.into();
     }
     match (row.verb, row.route) {
-        ("GET" | "DELETE", _) | ("POST", "/clusters/{ref}/stop" | "/clusters/{ref}/start") => String::new(),
+        ("GET" | "DELETE", _)
+        | ("POST", "/clusters/{ref}/stop" | "/clusters/{ref}/start" | "/clusters/{ref}/restart") => String::new(),
+        (_, route) if route.contains("{group}") => json!({"cpu": "20m", "memory": "16Mi"}).to_string(),
         ("POST", "/clusters/{ref}/owner") => json!({"owner": "other"}).to_string(),
         ("PATCH", _) => json!({"labels": {"changed": "yes"}}).to_string(),
         _ => document.to_string(),

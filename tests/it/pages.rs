@@ -97,6 +97,7 @@ async fn description_has_every_operation() -> Outcome {
     }
     let wanted = [
         "delete /clusters/{ref}",
+        "delete /clusters/{ref}/workerGroups/{group}",
         "get /clusters",
         "get /clusters/{ref}",
         "get /clusters/{ref}/manifest",
@@ -109,11 +110,14 @@ async fn description_has_every_operation() -> Outcome {
         "get /watch",
         "get /whoami",
         "patch /clusters/{ref}",
+        "patch /clusters/{ref}/workerGroups/{group}",
         "post /clusters",
         "post /clusters/{ref}/owner",
+        "post /clusters/{ref}/restart",
         "post /clusters/{ref}/start",
         "post /clusters/{ref}/stop",
         "put /clusters/{ref}",
+        "put /clusters/{ref}/workerGroups/{group}",
     ];
     assert_eq!(operations.iter().map(String::as_str).collect::<Vec<_>>(), wanted);
     Ok(())

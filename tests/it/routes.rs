@@ -25,7 +25,7 @@ macro_rules! every {
 
 every! {
     Probe ReadDocs ReadSelf ListClusters WatchClusters CreateCluster ReadCluster WriteCluster ReadManifest WatchCluster
-    DeleteCluster StopCluster StartCluster SetOwner
+    DeleteCluster StopCluster StartCluster RestartCluster SetOwner
 }
 
 #[test]
@@ -86,12 +86,16 @@ fn changes_are_actions_of_their_own() {
         .collect();
     let wanted = [
         "DELETE /clusters/{ref} DeleteCluster",
+        "DELETE /clusters/{ref}/workerGroups/{group} WriteCluster",
         "PATCH /clusters/{ref} WriteCluster",
+        "PATCH /clusters/{ref}/workerGroups/{group} WriteCluster",
         "POST /clusters CreateCluster",
         "POST /clusters/{ref}/owner SetOwner",
+        "POST /clusters/{ref}/restart RestartCluster",
         "POST /clusters/{ref}/start StartCluster",
         "POST /clusters/{ref}/stop StopCluster",
         "PUT /clusters/{ref} WriteCluster",
+        "PUT /clusters/{ref}/workerGroups/{group} WriteCluster",
     ];
     assert_eq!(changing.iter().map(String::as_str).collect::<Vec<_>>(), wanted);
 }

@@ -51,7 +51,7 @@ async fn is_refused(service: &Service, watcher: &mut Watcher, code: ErrorCode) -
 async fn a_policy_that_came_between_the_gate_and_the_stream_holds() {
     let (service, _) = trusting(Gate::open()).await;
     let alice = alice(&service).await;
-    service.create(&alice, Format::Json, br#"{"name": "demo"}"#).await.map(|_| ()).unwrap();
+    service.create(&alice, (Format::Json, br#"{"name": "demo"}"#), &Terms::default()).await.map(|_| ()).unwrap();
     service.access.replace_policy(policy("bob"));
     let mut watcher = service.watch(&alice, &Selection::default()).unwrap();
     assert!(is_refused(&service, &mut watcher, ErrorCode::Forbidden).await);
@@ -75,11 +75,11 @@ async fn an_expired_credential_is_shown_nothing_however_much_there_is() {
 async fn a_writes_answer_shows_nothing_of_what_has_become_somebody_elses() {
     let (service, late) = trusting(Gate::shut()).await;
     let alice = alice(&service).await;
-    service.create(&alice, Format::Json, br#"{"name": "demo"}"#).await.map(|_| ()).unwrap();
+    service.create(&alice, (Format::Json, br#"{"name": "demo"}"#), &Terms::default()).await.map(|_| ()).unwrap();
     let (patcher, asking) = (service.clone(), alice.clone());
     let patch = tokio::spawn(async move {
         let body = br#"{"labels": {"mine": "b"}}"#;
-        let written = patcher.patch(&asking, "demo", (Format::Json, body), &Guard::default()).await;
+        let written = patcher.patch(&asking, "demo", (Format::Json, body), &Terms::default()).await;
         written.map(|written| String::from_utf8_lossy(&written.cluster.face().rendered).into_owned())
     });
     late.patches.done.acquire().await.unwrap().forget();

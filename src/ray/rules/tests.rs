@@ -330,7 +330,9 @@ fn patched(object: &Value, patch: &Value) -> Result<Places, Places> {
     match edit(object, wanted, faults) {
         Ok(edit) => Ok(places(edit.standing)),
         Err(Refusal::Faults(faults)) => Err(places(faults)),
-        Err(other @ (Refusal::AmbiguousGroup(_) | Refusal::AutoscalerOwns(_))) => panic!("{other:?}"),
+        Err(other @ (Refusal::AmbiguousGroup(_) | Refusal::AutoscalerOwns(_) | Refusal::GroupTerminating(_))) => {
+            panic!("{other:?}")
+        }
     }
 }
 

@@ -12,8 +12,8 @@ use crate::support::Outcome;
 pub(super) const CALLERS: [&str; 10] =
     ["none", "bad", "expired", "viewer", "owner", "other", "operator", "admin", "elsewhere", "nobody"];
 
-/// A row is a verb, a route, what is asked about and the answer to each caller. `PUT` has `If-Match: *`, `PUT-NEW` has
-/// `If-None-Match: *`, `PUT-ANY` neither. Whoever can't see a cluster gets what they get where there is none, but for a
+/// A row is a verb, a route, what is asked about and the answer to each caller. `PUT` has `If-Match: *`, and so has what
+/// is asked of a worker group; `PUT-NEW` has `If-None-Match: *`, `PUT-ANY` neither. Whoever can't see a cluster gets what they get where there is none, but for a
 /// create, whose name is taken. A role that isn't enough is told before anything about the cluster.
 ///
 /// Asked about is: `-` nothing, `own` one's default namespace, `all` every namespace; else a cluster, or its namespace:
@@ -101,6 +101,38 @@ POST    /clusters/{ref}/start    missing    401 401 401  403 404 404 404 404  40
 POST    /clusters/{ref}/start    absent     401 401 401  403 404 404 404 404  403 403
 POST    /clusters/{ref}/start    nowhere    401 401 401  403 403 403 403 404  403 403
 
+POST    /clusters/{ref}/restart  plain      401 401 401  403 202 403 202 202  403 403
+POST    /clusters/{ref}/restart  private    401 401 401  403 202 404 202 202  403 403
+POST    /clusters/{ref}/restart  ownerless  401 401 401  403 403 403 202 202  403 403
+POST    /clusters/{ref}/restart  unowned    401 401 401  403 403 403 202 202  403 403
+POST    /clusters/{ref}/restart  missing    401 401 401  403 404 404 404 404  403 403
+POST    /clusters/{ref}/restart  absent     401 401 401  403 404 404 404 404  403 403
+POST    /clusters/{ref}/restart  nowhere    401 401 401  403 403 403 403 404  403 403
+
+PATCH   /clusters/{ref}/workerGroups/{group} plain      401 401 401  403 200 403 200 200  403 403
+PATCH   /clusters/{ref}/workerGroups/{group} private    401 401 401  403 200 404 200 200  403 403
+PATCH   /clusters/{ref}/workerGroups/{group} ownerless  401 401 401  403 403 403 200 200  403 403
+PATCH   /clusters/{ref}/workerGroups/{group} unowned    401 401 401  403 403 403 200 200  403 403
+PATCH   /clusters/{ref}/workerGroups/{group} missing    401 401 401  403 404 404 404 404  403 403
+PATCH   /clusters/{ref}/workerGroups/{group} absent     401 401 401  403 404 404 404 404  403 403
+PATCH   /clusters/{ref}/workerGroups/{group} nowhere    401 401 401  403 403 403 403 404  403 403
+
+PUT     /clusters/{ref}/workerGroups/{group} plain      401 401 401  403 201 403 201 201  403 403
+PUT     /clusters/{ref}/workerGroups/{group} private    401 401 401  403 201 412 201 201  403 403
+PUT     /clusters/{ref}/workerGroups/{group} ownerless  401 401 401  403 403 403 201 201  403 403
+PUT     /clusters/{ref}/workerGroups/{group} unowned    401 401 401  403 403 403 201 201  403 403
+PUT     /clusters/{ref}/workerGroups/{group} missing    401 401 401  403 412 412 412 412  403 403
+PUT     /clusters/{ref}/workerGroups/{group} absent     401 401 401  403 412 412 412 412  403 403
+PUT     /clusters/{ref}/workerGroups/{group} nowhere    401 401 401  403 403 403 403 412  403 403
+
+DELETE  /clusters/{ref}/workerGroups/{group} plain      401 401 401  403 202 403 202 202  403 403
+DELETE  /clusters/{ref}/workerGroups/{group} private    401 401 401  403 202 412 202 202  403 403
+DELETE  /clusters/{ref}/workerGroups/{group} ownerless  401 401 401  403 403 403 202 202  403 403
+DELETE  /clusters/{ref}/workerGroups/{group} unowned    401 401 401  403 403 403 202 202  403 403
+DELETE  /clusters/{ref}/workerGroups/{group} missing    401 401 401  403 412 412 412 412  403 403
+DELETE  /clusters/{ref}/workerGroups/{group} absent     401 401 401  403 412 412 412 412  403 403
+DELETE  /clusters/{ref}/workerGroups/{group} nowhere    401 401 401  403 403 403 403 412  403 403
+
 POST    /clusters/{ref}/owner    plain      401 401 401  403 403 403 200 200  403 403
 POST    /clusters/{ref}/owner    private    401 401 401  403 403 403 200 200  403 403
 POST    /clusters/{ref}/owner    ownerless  401 401 401  403 403 403 200 200  403 403
@@ -185,7 +217,9 @@ impl Row {
 fn every_route_has_its_rows_and_every_row_its_route() -> Outcome {
     let mut wanted = BTreeSet::new();
     for (method, route, _) in ACTIONS {
-        let verbs = if *method == Method::PUT { vec!["PUT", "PUT-NEW", "PUT-ANY"] } else { vec![method.as_str()] };
+        let whole = *route == "/clusters/{ref}";
+        let verbs =
+            if *method == Method::PUT && whole { vec!["PUT", "PUT-NEW", "PUT-ANY"] } else { vec![method.as_str()] };
         let mut abouts = vec!["-"];
         if route.contains("{ref}") {
             abouts = CLUSTERS.to_vec();
