@@ -104,16 +104,18 @@ pub fn hold_back(held: &Value, wanted: &mut Value) {
     let name = |group: &Value| group["groupName"].as_str().unwrap_or_default().to_owned();
     let mut kept = groups(wanted);
     let names: BTreeSet<_> = kept.iter().map(name).collect();
-    let mut dropped = dropped_groups(held);
+    let before = dropped_groups(held);
+    let mut dropped = before.clone();
     let mut put_back = false;
     for (index, mut group) in groups(held).into_iter().enumerate() {
         let name = name(&group);
         if names.contains(&name) {
             continue;
         }
-        if dropped.insert(name) {
+        if !before.contains(&name) {
             merge(&mut group, &json!({"replicas": 0, "minReplicas": 0, "maxReplicas": 0}));
         }
+        dropped.insert(name);
         kept.insert(index.min(kept.len()), group);
         put_back = true;
     }

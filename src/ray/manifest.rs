@@ -9,7 +9,6 @@ use super::check::{check_empty, check_metadata, check_reserved, is_empty};
 use super::cluster::{API_VERSION, KIND};
 use super::document::tidy_upstream;
 use super::fault::{Fault, FaultCode, MOST, Warning, WarningCode, escape};
-use super::json;
 use super::lens::{Edit, Refusal, manifest_pointer, respell_upstream, view};
 use super::name::{is_dropped_key, is_reserved_key};
 use super::rules::{check_hidden, newly_hidden, operator_faults};
@@ -114,7 +113,7 @@ impl Manifest {
         if !new.is_empty() {
             return Err(Refusal::Faults(new));
         }
-        if let Some(name) = changed_while_dropped(wanted, held) {
+        if let Some(name) = leave_out_dropped(wanted, held) {
             return Err(Refusal::GroupTerminating(name));
         }
         // A removed key strands a suspended cluster; only an explicit `false` resumes it.
@@ -176,22 +175,15 @@ fn is_autoscaled(wanted: &Value, held: &Value) -> bool {
     [wanted, held].iter().all(|object| object["spec"]["enableInTreeAutoscaling"] == true)
 }
 
-/// A worker group that is being dropped, and that the wanted object has in another form than it is held.
-fn changed_while_dropped(wanted: &Value, held: &Value) -> Option<String> {
-    let groups = |object: &Value| object["spec"]["workerGroupSpecs"].as_array().cloned().unwrap_or_default();
-    let held_groups = groups(held);
+/// Leaves out the worker groups that are being dropped, as they are read: they go. The name of one that wants pods, which
+/// it can't have yet.
+fn leave_out_dropped(wanted: &mut Value, held: &Value) -> Option<String> {
     let dropped = begun::dropped_groups(held);
-    groups(wanted).into_iter().find_map(|mut group| {
-        let name = group["groupName"].as_str().filter(|name| dropped.contains(*name))?.to_owned();
-        let same = held_groups.iter().any(|held| {
-            // Ray's autoscaler may have written meanwhile.
-            for member in ["replicas", "scaleStrategy"] {
-                group[member] = held[member].clone();
-            }
-            json::changes(held, &group).is_empty()
-        });
-        (!same).then_some(name)
-    })
+    let groups = wanted.pointer_mut("/spec/workerGroupSpecs").and_then(Value::as_array_mut)?;
+    let is_dropped = |group: &Value| group["groupName"].as_str().is_some_and(|name| dropped.contains(name));
+    groups.retain(|group| !(is_dropped(group) && begun::is_at_rest(group)));
+    let back = groups.iter().find(|group| is_dropped(group))?;
+    back["groupName"].as_str().map(str::to_owned)
 }
 
 /// What others own in the groups stays as it is held: `scaleStrategy`, `replicas` where Ray's autoscaler is on, and the

@@ -3,7 +3,7 @@
 use http::Method;
 use serde_json::{Value, json};
 
-use crate::support::{Answer, Api, Outcome, Raygate, faults};
+use crate::support::{Answer, Api, Outcome, Raygate, eventually, faults};
 
 async fn put(raygate: &Api, path: &str, guard: &[(&str, &str)], body: &Value) -> Outcome<Answer> {
     raygate.send(Method::PUT, path, guard, body.to_string()).await
@@ -87,7 +87,7 @@ async fn guards() -> Outcome {
 async fn a_poller_is_told_that_nothing_changed() -> Outcome {
     let raygate = Raygate::memory(&["--memory-start-milliseconds", "3600000"]).await?;
     created(&raygate).await?;
-    let (etag, answer) = crate::support::eventually("the status is still", async || {
+    let (etag, answer) = eventually("the status is still", async || {
         let etag = raygate.get("/clusters/demo").await?.header("etag").to_owned();
         let answer = raygate.send(Method::GET, "/clusters/demo", &[("if-none-match", &etag)], "").await?;
         Ok((answer.status == 304).then_some((etag, answer)))
@@ -169,18 +169,23 @@ async fn faults_of_a_write_are_told_together() -> Outcome {
 }
 
 #[tokio::test]
-async fn a_group_with_nodes_is_not_dropped() -> Outcome {
+async fn a_dropped_group_goes_once_its_nodes_are_gone() -> Outcome {
     let raygate = Raygate::memory(&[]).await?;
     created(&raygate).await?;
-    patch(&raygate, "/clusters/demo", &json!({"workerGroups": {"w": null}})).await?.problem(409, "GROUP_IN_USE");
-    let none = json!({"workerGroups": {"w": {"replicas": 0, "minReplicas": 0, "maxReplicas": 0}}});
-    assert_eq!(patch(&raygate, "/clusters/demo", &none).await?.status, 200);
-    crate::support::eventually("its nodes are gone and it can go", async || {
-        let answer = patch(&raygate, "/clusters/demo", &json!({"workerGroups": {"w": null}})).await?;
-        Ok((answer.status == 200).then_some(()))
+    let answer = patch(&raygate, "/clusters/demo", &json!({"workerGroups": {"w": null}})).await?;
+    assert_eq!((&answer.status.as_u16(), answer.json().get("workerGroups")), (&200, None), "{answer:?}");
+    let held = raygate.get("/clusters/demo/manifest").await?.json();
+    let group = &held["spec"]["workerGroupSpecs"][0];
+    assert_eq!((&group["groupName"], &group["maxReplicas"]), (&json!("w"), &json!(0)), "its nodes go first");
+    let again = json!({"workerGroups": {"w": {"cpu": "1"}}});
+    patch(&raygate, "/clusters/demo", &again).await?.problem(409, "GROUP_TERMINATING");
+    eventually("the name is free", async || {
+        Ok((patch(&raygate, "/clusters/demo", &again).await?.status == 200).then_some(()))
     })
     .await?;
-    assert_eq!(raygate.get("/clusters/demo").await?.json().get("workerGroups"), None);
+    let held = raygate.get("/clusters/demo/manifest").await?.json();
+    assert_eq!(held["spec"]["workerGroupSpecs"].as_array().map(Vec::len), Some(1));
+    assert_eq!(held["metadata"]["annotations"].get("raygate.dev/dropped-groups"), None);
     Ok(())
 }
 
@@ -267,7 +272,12 @@ pub(crate) async fn foreign_fields_survive(raygate: &Api, add_finalizer: impl As
         let answer = patch(raygate, "/clusters/theirs", &body).await?;
         assert_eq!(answer.status, 200, "{body}: {answer:?}");
         change(&mut wanted);
-        let held = spec().await?;
+        let held = eventually("what it has begun is finished", async || {
+            let held = spec().await?;
+            let begun = held["metadata"]["annotations"].get("raygate.dev/dropped-groups").is_some();
+            Ok((!begun).then_some(held))
+        })
+        .await?;
         for member in ["labels", "annotations", "finalizers"] {
             assert_eq!(held["metadata"][member], wanted["metadata"][member], "{member} after {body}");
         }
