@@ -409,15 +409,12 @@ fn wanted_document(held: &Value, body: &Body, way: Way<'_>) -> Result<Edit, ApiE
     };
     let (wanted, found) = Document::read(wanted);
     faults.extend(found);
-    let edit = edit(held, wanted, faults).map_err(|refusal| match refusal {
-        Refusal::Faults(mut faults) => {
-            for fault in &mut faults {
-                fault.pointer = way.place(std::mem::take(&mut fault.pointer));
-            }
-            Refusal::Faults(faults)
+    let mut edit = edit(held, wanted, faults);
+    if let Err(Refusal::Faults(faults)) = &mut edit {
+        for fault in faults {
+            fault.pointer = way.place(std::mem::take(&mut fault.pointer));
         }
-        other => other,
-    });
+    }
     refused(edit, body)
 }
 
