@@ -116,6 +116,8 @@ impl Service {
         loop {
             let Found::Held(held) = self.find(caller, &key, &terms.guard).await? else {
                 let (body, faults) = named(Body::read(format, bytes)?, &key);
+                // A key is a `POST`'s: who puts again says what must be there.
+                let terms = &Terms { key: None, ..terms.clone() };
                 return match self.create_from(caller, body, faults, terms).await {
                     Ok(written) => Ok((written, true)),
                     // Somebody else made it in between.
