@@ -286,7 +286,9 @@ impl Service {
             owned::keep_suspension(&held.raw, &mut object);
         }
         if terms.restart {
-            restart_with(&held.raw, &mut object, &mark(caller, key, terms))?;
+            // A RayCluster that was read while it is being restarted says how far that is.
+            let stops = said == Some(&Value::Bool(true)) && !(is_manifest && begun::is_restarting(&held.raw));
+            restart_with(&held.raw, &mut object, stops, &mark(caller, key, terms))?;
         }
         let sent = way.whole(body);
         let place = |pointer: &str| {
@@ -345,10 +347,10 @@ impl Service {
 }
 
 /// Begins a restart in the same write, unless it has been begun.
-fn restart_with(held: &Value, object: &mut Value, mark: &str) -> Result<(), ApiError> {
+fn restart_with(held: &Value, object: &mut Value, stops: bool, mark: &str) -> Result<(), ApiError> {
     owned::check_suspension(held)?;
-    if view(object).document.is_set("suspended") && !view(held).document.is_set("suspended") {
-        let message = "The same write stops the cluster: it is either stopped or restarted.";
+    if stops {
+        let message = "The same write says that the cluster is stopped: it is either that or restarted.";
         return Err(ApiError::faulty(Fault::new("?restart", FaultCode::InvalidParameter, message).into()));
     }
     if !begun::is_restarting(object) && !begun::is_marked(held, mark) {
