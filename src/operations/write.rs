@@ -17,6 +17,7 @@ use crate::ray::document::{Document, wrong_removals};
 use crate::ray::fault::{Fault, FaultCode, Warning, WarningCode, escape};
 use crate::ray::json;
 use crate::ray::lens::{Edit, Refusal, document_pointer, edit, manifest_pointer, pointer_in_sent, view};
+use crate::ray::managed::managed_by_others;
 use crate::ray::manifest::Manifest;
 use crate::ray::name::ClusterKey;
 use crate::ray::outdated::outdated_nodes;
@@ -305,6 +306,15 @@ impl Service {
             warnings.push(warning);
         }
         warnings.extend(self.restart_needed(key, held, &object));
+        let changes = json::changes(&held.raw, &object);
+        for (changed, manager) in managed_by_others(&held.managed, &held.raw, &changes) {
+            let message = format!("`{manager}` manages this too, and may set it back.");
+            let pointer = if is_manifest { changed } else { pointer_in_sent(&changed, &object, &sent) };
+            let warning = Warning::new(pointer, WarningCode::ManagedByOther, message);
+            if !warnings.contains(&warning) {
+                warnings.push(warning);
+            }
+        }
         for warning in &mut warnings {
             warning.pointer = way.place(std::mem::take(&mut warning.pointer));
         }
@@ -319,7 +329,7 @@ impl Service {
         }
         let patch = Value::Object(difference);
         match self.attempt(key, held, &patch, terms).await {
-            Ok(Some(observed)) => written(&observed, json::changes(&held.raw, &object)),
+            Ok(Some(observed)) => written(&observed, changes),
             Ok(None) => Ok(None),
             Err(error) => {
                 let place = |field: &str| {

@@ -16,6 +16,7 @@ use crate::contract::{Ground, Outcome};
 use crate::support::{Raygate, eventually};
 
 mod documents;
+mod managed;
 mod matrix;
 mod outage;
 mod rules;
