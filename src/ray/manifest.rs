@@ -59,6 +59,10 @@ impl Manifest {
             members.shift_remove("status");
         }
         let mut warnings = Vec::new();
+        if begun::is_restarting(&object) {
+            // Read while it was being restarted: it is one that runs.
+            object["spec"]["suspend"] = false.into();
+        }
         if let Some(metadata) = object.get_mut("metadata") {
             for member in RESERVED {
                 check_empty(Some(metadata), member, "/metadata", &mut faults);
