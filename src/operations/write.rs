@@ -284,7 +284,7 @@ impl Service {
             owned::keep_suspension(&held.raw, &mut object);
         }
         if terms.restart {
-            restart_with(&held.raw, &mut object, &mark(caller, key, terms))?;
+            restart_with(&held.raw, &mut object, said, &mark(caller, key, terms))?;
         }
         let sent = way.whole(body);
         let place = |pointer: &str| {
@@ -342,11 +342,11 @@ impl Service {
     }
 }
 
-/// Begins a restart in the same write, unless it has been begun.
-fn restart_with(held: &Value, object: &mut Value, mark: &str) -> Result<(), ApiError> {
+/// Begins a restart in the same write, unless it has been begun, or the body has `said` that the cluster is to be stopped.
+fn restart_with(held: &Value, object: &mut Value, said: Option<&Value>, mark: &str) -> Result<(), ApiError> {
     owned::check_suspension(held)?;
-    if view(object).document.is_set("suspended") && !view(held).document.is_set("suspended") {
-        let message = "The same write stops the cluster: it is either stopped or restarted.";
+    if said == Some(&Value::Bool(true)) {
+        let message = "The same write has the cluster stopped: it is either stopped or restarted.";
         return Err(ApiError::faulty(Fault::new("?restart", FaultCode::InvalidParameter, message).into()));
     }
     if !begun::is_restarting(object) && !begun::is_marked(held, mark) {
