@@ -18,7 +18,7 @@ use crate::ray::fault::{Fault, FaultCode, Warning, WarningCode, escape};
 use crate::ray::json;
 use crate::ray::lens::{Edit, Refusal, document_pointer, edit, manifest_pointer, pointer_in_sent, view};
 use crate::ray::managed::managed_by_others;
-use crate::ray::manifest::Manifest;
+use crate::ray::manifest::{Manifest, moved_pointer};
 use crate::ray::name::ClusterKey;
 use crate::ray::outdated::outdated_nodes;
 use crate::ray::owner::owner;
@@ -288,12 +288,14 @@ impl Service {
         }
         if terms.restart {
             // A RayCluster that was read while it is being restarted says how far that is.
-            let stops = said == Some(&Value::Bool(true)) && !(is_manifest && begun::is_restarting(&held.raw));
+            let stops = said == Some(&Value::Bool(true)) && !(is_manifest && begun::is_restarting(&body.value));
             restart_with(&held.raw, &mut object, stops, &mark(caller, key, terms))?;
         }
         let sent = way.whole(body);
+        // Groups that are held back aren't in what was sent.
+        let in_manifest = |pointer: &str| moved_pointer(pointer, &object, &sent).unwrap_or_default();
         let place = |pointer: &str| {
-            if is_manifest { pointer.to_owned() } else { way.place(pointer_in_sent(pointer, &object, &sent)) }
+            if is_manifest { in_manifest(pointer) } else { way.place(pointer_in_sent(pointer, &object, &sent)) }
         };
         pods::check(caller, key, Some(&held.raw), &object, place)?;
         owned::check(&held.raw, &object)?;
@@ -301,7 +303,7 @@ impl Service {
         warnings.extend(standing.map(|fault| Warning::new(fault.pointer, WarningCode::StandingFault, fault.message)));
         for mut warning in version::mismatches(&view(&object).document) {
             if is_manifest {
-                warning.pointer = manifest_pointer(&warning.pointer, &object);
+                warning.pointer = in_manifest(&manifest_pointer(&warning.pointer, &object));
             }
             warnings.push(warning);
         }
@@ -309,7 +311,7 @@ impl Service {
         let changes = json::changes(&held.raw, &object);
         for (changed, manager) in managed_by_others(&held.managed, &held.raw, &changes) {
             let message = format!("`{manager}` manages this too, and may set it back.");
-            let pointer = if is_manifest { changed } else { pointer_in_sent(&changed, &object, &sent) };
+            let pointer = if is_manifest { in_manifest(&changed) } else { pointer_in_sent(&changed, &object, &sent) };
             let warning = Warning::new(pointer, WarningCode::ManagedByOther, message);
             if !warnings.contains(&warning) {
                 warnings.push(warning);
@@ -333,7 +335,11 @@ impl Service {
             Ok(None) => Ok(None),
             Err(error) => {
                 let place = |field: &str| {
-                    if is_manifest { field_pointer(field) } else { way.place(document_pointer(field, &object)) }
+                    if is_manifest {
+                        in_manifest(&field_pointer(field))
+                    } else {
+                        way.place(document_pointer(field, &object))
+                    }
                 };
                 Err(from_manager(error, key).placed(place))
             }

@@ -22,12 +22,14 @@ use tokio_tungstenite::tungstenite::protocol::CloseFrame;
 use tokio_tungstenite::tungstenite::{Error as WsError, Message, client::IntoClientRequest as _};
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async};
 
+pub(crate) mod bench;
 mod guarded;
 mod in_process;
 mod output;
 
 use output::Output;
 
+pub(crate) use bench::Bench;
 pub(crate) use guarded::{Files, Guarded};
 pub(crate) use in_process::InProcess;
 
