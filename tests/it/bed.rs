@@ -19,6 +19,7 @@ mod documents;
 mod managed;
 mod matrix;
 mod outage;
+mod reads;
 mod rules;
 mod samples;
 mod story;

@@ -19,6 +19,7 @@ mod manifests;
 mod matrix;
 mod metrics;
 mod pages;
+mod reads;
 mod restart_writes;
 mod routes;
 mod run;
