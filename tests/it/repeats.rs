@@ -128,11 +128,11 @@ async fn a_key_is_one_text_of_visible_ascii() -> Outcome {
     Ok(())
 }
 
-const POLICY: &str = r#"
+const POLICY: &str = r"
 version: 1
 grants: [{users: [alice, bob], namespaces: [default, closed], role: user}]
 privateNamespaces: [closed]
-"#;
+";
 
 async fn guarded() -> Outcome<Guarded> {
     let namespaces = ["--namespace", "default", "--namespace", "closed"];
