@@ -64,7 +64,7 @@ pub(super) fn wrote(mut response: Response, key: &ClusterKey, uid: &str, changed
     response
 }
 
-/// The answer to the deletion of the cluster with this uid, and whether anything came of it.
+/// The answer to the deletion of the cluster with this uid (empty: there was none), and whether anything came of it.
 pub(super) fn deleted(mut response: Response, uid: &str, any: bool) -> Response {
     let changed = (!any).then(Vec::new);
     response.extensions_mut().insert(Done { uid: uid.to_owned(), changed, cluster: None });
@@ -121,7 +121,7 @@ impl Watch {
             line.uid.clone_from(&note.uid);
         }
         if let Some(done) = done {
-            line.uid = Some(done.uid.clone());
+            line.uid = Some(done.uid.clone()).filter(|uid| !uid.is_empty());
             line.changed = done.changed.clone().unwrap_or_default();
             line.cluster = done.cluster.as_ref().map(ToString::to_string).or(line.cluster);
         }

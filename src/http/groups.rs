@@ -118,12 +118,15 @@ pub(super) async fn delete_worker_group(
 
 /// The answer to a write to a worker group: its part of the cluster.
 fn answer(app: &App, status: StatusCode, group: &str, written: &Written) -> Result<Response, ApiError> {
-    let unreadable = |error| ApiError::new(ErrorCode::Internal, "The worker group can't be shown.").cause(&error);
-    let cluster: Value = serde_json::from_slice(&written.cluster.face().rendered).map_err(|error| unreadable(error))?;
+    #[expect(clippy::needless_pass_by_value, reason = "the shape that map_err takes")]
+    fn unreadable(error: serde_json::Error) -> ApiError {
+        ApiError::new(ErrorCode::Internal, "The worker group can't be shown.").cause(&error)
+    }
+    let cluster: Value = serde_json::from_slice(&written.cluster.face().rendered).map_err(unreadable)?;
     let members = cluster["workerGroups"][group].as_object().cloned().unwrap_or_default();
     let status_of = cluster["status"]["workerGroups"].get(group).cloned();
-    let status_of = status_of.map(serde_json::from_value).transpose().map_err(|error| unreadable(error))?;
+    let status_of = status_of.map(serde_json::from_value).transpose().map_err(unreadable)?;
     let answer = Answer { members, status: status_of.unwrap_or_default(), warnings: written.warnings.clone() };
-    let body = serde_json::to_vec(&answer).map_err(|error| unreadable(error))?;
+    let body = serde_json::to_vec(&answer).map_err(unreadable)?;
     Ok(answer_with(app, status, body.into(), written))
 }

@@ -96,11 +96,12 @@ impl Service {
             Ok(observed) => return Ok(self.made(caller, &observed, wanted, terms)),
             Err(error) => error,
         };
-        let held = match &error {
-            ManagerError::OutcomeUnknown(_) if !terms.dry_run => self.look_back(key).await.ok(),
-            ManagerError::AlreadyExists => self.backend.clusters.get(&key.namespace, &key.name).await.ok(),
-            _ => None,
-        };
+        let mut held = None;
+        if let ManagerError::AlreadyExists = error {
+            held = self.backend.clusters.get(&key.namespace, &key.name).await.ok();
+        } else if let (ManagerError::OutcomeUnknown(_), false) = (&error, terms.dry_run) {
+            held = self.look_back(key).await.ok();
+        }
         match (held, repeat) {
             (Some(held), _) if held.raw["metadata"]["annotations"][repeat::NONCE] == *nonce => {
                 Ok(self.made(caller, &held, wanted, terms))

@@ -76,11 +76,19 @@ impl Service {
     async fn follow(&self, key: ClusterKey, calls: &Semaphore) -> ClusterKey {
         let mut changed = self.cache.changed();
         let mut quiet = Quiet::new();
+        let mut looked = None;
         loop {
             // Another replica may do it meanwhile.
             sleep(jitter()).await;
             changed.mark_unchanged();
             let Some(entry) = self.cache.get(&key).filter(|entry| entry.unfinished) else { return key };
+            let now = clock::timer();
+            if looked.is_some_and(|(sequence, at)| sequence == entry.sequence && now < at + RECHECK) {
+                // Something else has changed.
+                let _ = timeout(RECHECK, changed.changed()).await;
+                continue;
+            }
+            looked = Some((entry.sequence, now));
             let object: Value = serde_json::from_slice(&entry.face(Form::Clear).object).unwrap_or_default();
             let nodes = self.cache.nodes(&entry.uid);
             hush(&mut quiet, &object, &nodes);

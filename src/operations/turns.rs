@@ -19,7 +19,7 @@ pub(super) struct Turns(std::sync::Mutex<HashMap<ClusterKey, Weak<Mutex<()>>>>);
 pub(super) struct Turn<'a> {
     key: &'a ClusterKey,
     until: Instant,
-    _turn: OwnedMutexGuard<()>,
+    _held: OwnedMutexGuard<()>,
 }
 
 impl Turns {
@@ -35,7 +35,7 @@ impl Turns {
             queue
         };
         let turn = timeout_at(until, queue.lock_owned()).await.ok()?;
-        Some(Turn { key, until, _turn: turn })
+        Some(Turn { key, until, _held: turn })
     }
 }
 
@@ -54,7 +54,7 @@ mod tests {
     use super::*;
     use crate::operations::ErrorCode;
 
-    const LONG: Duration = Duration::from_secs(60);
+    const LONG: Duration = Duration::from_mins(1);
 
     #[tokio::test(start_paused = true)]
     async fn one_cluster_has_one_writer_at_a_time() {

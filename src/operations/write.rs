@@ -17,6 +17,7 @@ use crate::ray::document::{Document, wrong_removals};
 use crate::ray::fault::{Fault, FaultCode, Warning, WarningCode, escape};
 use crate::ray::json;
 use crate::ray::lens::{Edit, Refusal, document_pointer, edit, manifest_pointer, pointer_in_sent, view};
+use crate::ray::managed::managed_by_others;
 use crate::ray::manifest::{Manifest, moved_pointer};
 use crate::ray::name::ClusterKey;
 use crate::ray::outdated::outdated_nodes;
@@ -116,6 +117,8 @@ impl Service {
         loop {
             let Found::Held(held) = self.find(caller, &key, &terms.guard).await? else {
                 let (body, faults) = named(Body::read(format, bytes)?, &key);
+                // A key is a `POST`'s: who puts again says what must be there.
+                let terms = &Terms { key: None, ..terms.clone() };
                 return match self.create_from(caller, body, faults, terms).await {
                     Ok(written) => Ok((written, true)),
                     // Somebody else made it in between.
@@ -284,7 +287,9 @@ impl Service {
             owned::keep_suspension(&held.raw, &mut object);
         }
         if terms.restart {
-            restart_with(&held.raw, &mut object, said, &mark(caller, key, terms))?;
+            // A RayCluster that was read while it is being restarted says how far that is.
+            let stops = said == Some(&Value::Bool(true)) && !(is_manifest && begun::is_restarting(&body.value));
+            restart_with(&held.raw, &mut object, stops, &mark(caller, key, terms))?;
         }
         let sent = way.whole(body);
         // Groups that are held back aren't in what was sent.
@@ -303,6 +308,15 @@ impl Service {
             warnings.push(warning);
         }
         warnings.extend(self.restart_needed(key, held, &object));
+        let changes = json::changes(&held.raw, &object);
+        for (changed, manager) in managed_by_others(&held.managed, &held.raw, &changes) {
+            let message = format!("`{manager}` manages this too, and may set it back.");
+            let pointer = if is_manifest { in_sent(&changed) } else { pointer_in_sent(&changed, &object, &sent) };
+            let warning = Warning::new(pointer, WarningCode::ManagedByOther, message);
+            if !warnings.contains(&warning) {
+                warnings.push(warning);
+            }
+        }
         for warning in &mut warnings {
             warning.pointer = way.place(std::mem::take(&mut warning.pointer));
         }
@@ -317,7 +331,7 @@ impl Service {
         }
         let patch = Value::Object(difference);
         match self.attempt(key, held, &patch, terms).await {
-            Ok(Some(observed)) => written(&observed, json::changes(&held.raw, &object)),
+            Ok(Some(observed)) => written(&observed, changes),
             Ok(None) => Ok(None),
             Err(error) => {
                 let place = |field: &str| {
@@ -348,11 +362,11 @@ impl Service {
     }
 }
 
-/// Begins a restart in the same write, unless it has been begun, or the body has `said` that the cluster is to be stopped.
-fn restart_with(held: &Value, object: &mut Value, said: Option<&Value>, mark: &str) -> Result<(), ApiError> {
+/// Begins a restart in the same write, unless it has been begun.
+fn restart_with(held: &Value, object: &mut Value, stops: bool, mark: &str) -> Result<(), ApiError> {
     owned::check_suspension(held)?;
-    if said == Some(&Value::Bool(true)) {
-        let message = "The same write has the cluster stopped: it is either stopped or restarted.";
+    if stops {
+        let message = "The same write says that the cluster is stopped: it is either that or restarted.";
         return Err(ApiError::faulty(Fault::new("?restart", FaultCode::InvalidParameter, message).into()));
     }
     if !begun::is_restarting(object) && !begun::is_marked(held, mark) {
@@ -415,15 +429,12 @@ fn wanted_document(held: &Value, body: &Body, way: Way<'_>) -> Result<Edit, ApiE
     };
     let (wanted, found) = Document::read(wanted);
     faults.extend(found);
-    let edit = edit(held, wanted, faults).map_err(|refusal| match refusal {
-        Refusal::Faults(mut faults) => {
-            for fault in &mut faults {
-                fault.pointer = way.place(std::mem::take(&mut fault.pointer));
-            }
-            Refusal::Faults(faults)
+    let mut edit = edit(held, wanted, faults);
+    if let Err(Refusal::Faults(faults)) = &mut edit {
+        for fault in faults {
+            fault.pointer = way.place(std::mem::take(&mut fault.pointer));
         }
-        other => other,
-    });
+    }
     refused(edit, body)
 }
 

@@ -44,13 +44,13 @@ pub fn is_marked(object: &Value, mark: &str) -> bool {
 /// Whether the cluster is being restarted. One whose suspension somebody took back isn't.
 #[must_use]
 pub fn is_restarting(object: &Value) -> bool {
-    object["spec"]["suspend"] == true && annotation(object, RESTART).is_some_and(|mark| mark.starts_with(VERSION))
+    object["spec"]["suspend"] == true && has_restart(object)
 }
 
 /// Whether a restart stands on the cluster, also one whose suspension somebody has taken back.
 #[must_use]
 pub fn has_restart(object: &Value) -> bool {
-    annotation(object, RESTART).is_some()
+    annotation(object, RESTART).is_some_and(|mark| mark.starts_with(VERSION))
 }
 
 /// Whether the operator has suspended the cluster: it says so by a condition, or, where it has none, by its `state`
@@ -97,7 +97,7 @@ pub fn dropped_groups(object: &Value) -> BTreeSet<String> {
 /// Whether something waits to be finished.
 #[must_use]
 pub fn is_unfinished(object: &Value) -> bool {
-    annotation(object, RESTART).is_some() || annotation(object, DROPPED_GROUPS).is_some()
+    has_restart(object) || annotation(object, DROPPED_GROUPS).is_some()
 }
 
 /// Of `wanted`, which is to replace `held`: the worker groups that it no longer has are put back, wanting no pods, and marked

@@ -17,23 +17,23 @@ const OF_THE_HEAD: [&str; 2] = ["enableInTreeAutoscaling", "autoscalerOptions"];
 /// that is being suspended, or is to be, keeps none.
 #[must_use]
 pub fn outdated_nodes(held: &Value, wanted: &Value, nodes: &[NodeFact]) -> Vec<String> {
-    let (held, wanted) = (&held["spec"], &wanted["spec"]);
+    let (before, after) = (&held["spec"], &wanted["spec"]);
     let recreates = |spec: &Value| spec["upgradeStrategy"]["type"] == "Recreate";
-    if wanted["suspend"] == true || (recreates(held) && recreates(wanted)) {
+    if after["suspend"] == true || (recreates(before) && recreates(after)) {
         return Vec::new();
     }
     let differ = |members: &[&str], a: &Value, b: &Value| members.iter().any(|member| a.get(member) != b.get(member));
-    let all = differ(&OF_ALL, held, wanted);
-    let head = all
-        || differ(&OF_THE_HEAD, held, wanted)
-        || differ(&OF_A_GROUP, &held["headGroupSpec"], &wanted["headGroupSpec"]);
+    let all = differ(&OF_ALL, before, after);
+    let at_the_head = all
+        || differ(&OF_THE_HEAD, before, after)
+        || differ(&OF_A_GROUP, &before["headGroupSpec"], &after["headGroupSpec"]);
     let group = |spec: &Value, name: &str| {
         let groups = spec["workerGroupSpecs"].as_array().into_iter().flatten();
         groups.into_iter().find(|group| group["groupName"] == name).cloned()
     };
     let is_outdated = |node: &&NodeFact| match node.role {
-        NodeRole::Head => head,
-        NodeRole::Worker => match (group(held, &node.group), group(wanted, &node.group)) {
+        NodeRole::Head => at_the_head,
+        NodeRole::Worker => match (group(before, &node.group), group(after, &node.group)) {
             (Some(before), Some(after)) => all || differ(&OF_A_GROUP, &before, &after),
             _ => false,
         },

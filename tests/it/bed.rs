@@ -16,8 +16,10 @@ use crate::contract::{Ground, Outcome};
 use crate::support::{Raygate, eventually};
 
 mod documents;
+mod managed;
 mod matrix;
 mod outage;
+mod reads;
 mod rules;
 mod samples;
 mod story;

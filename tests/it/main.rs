@@ -20,6 +20,7 @@ mod manifests;
 mod matrix;
 mod metrics;
 mod pages;
+mod reads;
 mod repeats;
 mod restart_writes;
 mod routes;

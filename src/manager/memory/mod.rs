@@ -125,14 +125,15 @@ pub fn backend_with_switch(options: Options) -> (Backend, NodeSwitch) {
     let nodes = Nodes::new(options.nodes, &options.node_cpu, &options.node_memory, options.node_gpus);
     let machines = Machines::new(Arc::clone(&store), world, nodes);
     let life = AbortOnDropHandle::new(tokio::spawn(life::run(Arc::clone(&store), machines)));
-    let memory = Arc::new(Memory { store: Arc::clone(&store), storing: Storing::Yes, _life: Arc::new(life) });
+    let memory = Arc::new(Memory { store: Arc::clone(&store), storing: Storing::Yes, life: Arc::new(life) });
     (Backend { clusters: Arc::<Memory>::clone(&memory), workloads: memory }, NodeSwitch { store })
 }
 
 struct Memory {
     store: Arc<Store>,
     storing: Storing,
-    _life: Arc<AbortOnDropHandle<()>>,
+    /// What keeps the backend alive.
+    life: Arc<AbortOnDropHandle<()>>,
 }
 
 #[async_trait]
@@ -190,7 +191,7 @@ impl ResourceManager<RayCluster> for Memory {
 
     fn dry_run(&self) -> Arc<dyn ResourceManager<RayCluster>> {
         let store = Arc::clone(&self.store);
-        Arc::new(Self { store, storing: Storing::No, _life: Arc::clone(&self._life) })
+        Arc::new(Self { store, storing: Storing::No, life: Arc::clone(&self.life) })
     }
 }
 
