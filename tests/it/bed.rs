@@ -16,6 +16,7 @@ use crate::contract::{Ground, Outcome};
 use crate::support::{Raygate, eventually};
 
 mod documents;
+mod finishing;
 mod managed;
 mod matrix;
 mod outage;
@@ -153,6 +154,8 @@ mod contract {
 
 /// Tests that disturb whatever else runs on the control plane: `tests/run` runs them by themselves.
 mod alone {
+    mod killed;
+
     use http::Method;
 
     use super::contract::ground;

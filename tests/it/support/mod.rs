@@ -157,6 +157,11 @@ impl Raygate {
         if status.success() { Ok(()) } else { Err("kill failed".into()) }
     }
 
+    /// Ends it at once, with SIGKILL.
+    pub(crate) async fn kill(mut self) -> Outcome {
+        Ok(timeout(PATIENCE, self.child.kill()).await??)
+    }
+
     /// Waits for the process to end.
     pub(crate) async fn ended(mut self) -> Outcome<ExitStatus> {
         Ok(timeout(PATIENCE, self.child.wait()).await??)
