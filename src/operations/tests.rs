@@ -10,6 +10,7 @@ use super::*;
 use crate::manager::{Deletion, Observed, Preconditions, ResourceManager, Scope, Watch, memory};
 use crate::ray::body::Format;
 use crate::ray::cluster::RayCluster;
+use crate::ray::lens::DELETION_PROTECTION;
 
 /// Where answers wait after what was asked for is done.
 struct Gate {
@@ -136,4 +137,24 @@ async fn a_late_not_found_hides_no_newer_cluster() {
     assert_eq!(patch.await.unwrap().unwrap_err().code, ErrorCode::NotFound);
     tokio::time::sleep(Duration::from_millis(200)).await;
     assert!(service.get(&caller, "demo", Freshness::Known).await.is_ok(), "what was created is there");
+}
+
+/// A cluster that comes under protection after it was read for the delete is still there.
+#[tokio::test]
+async fn a_protection_that_comes_in_between_holds() {
+    let access = Access::open(Vec::new(), "default".into());
+    let caller = access.anonymous();
+    let (service, late) = service(access, Gate::shut(), Gate::open()).await;
+    service.create(&caller, (Format::Json, br#"{"name": "demo"}"#), &Terms::default()).await.map(|_| ()).unwrap();
+
+    let (deleter, asking) = (service.clone(), caller.clone());
+    let delete =
+        tokio::spawn(async move { deleter.delete(&asking, "demo", false, &Terms::default()).await.map(|_| ()) });
+    late.reads.done.acquire().await.unwrap().forget();
+    let held = late.inner.get("default", "demo").await.unwrap();
+    let protection = serde_json::json!({"metadata": {"annotations": {DELETION_PROTECTION: "v1"}}});
+    late.inner.patch("default", "demo", held.resource_version(), &protection).await.unwrap();
+    late.reads.answer.add_permits(2);
+    assert_eq!(delete.await.unwrap().unwrap_err().code, ErrorCode::DeletionProtected);
+    assert!(late.inner.get("default", "demo").await.unwrap().metadata.deletion_timestamp.is_none());
 }

@@ -14,6 +14,7 @@ mod doors;
 mod dropped_groups;
 mod dry_runs;
 mod errors;
+mod etags;
 mod groups;
 mod layering;
 mod manifests;
