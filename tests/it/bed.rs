@@ -18,6 +18,7 @@ use crate::support::{Raygate, eventually};
 mod documents;
 mod matrix;
 mod outage;
+mod review;
 mod rules;
 mod samples;
 mod story;

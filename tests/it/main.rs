@@ -16,6 +16,7 @@ mod manifests;
 mod matrix;
 mod metrics;
 mod pages;
+mod review;
 mod routes;
 mod run;
 mod samples;
