@@ -24,6 +24,7 @@ mod matrix;
 mod outage;
 mod reads;
 mod refusals;
+mod review;
 mod rules;
 mod samples;
 mod story;

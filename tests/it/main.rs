@@ -24,6 +24,7 @@ mod pages;
 mod reads;
 mod repeats;
 mod restart_writes;
+mod review;
 mod routes;
 mod run;
 mod samples;
