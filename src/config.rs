@@ -155,8 +155,8 @@ pub struct Config {
     pub read_wait_milliseconds: u64,
 
     /// How long nothing may have been seen of a dropped worker group's nodes before its entry goes, where the operator
-    /// doesn't say that it has seen that none are wanted.
-    #[arg(long, env = "RAYGATE_SETTLE_SECONDS", default_value_t = 10, value_name = "SECONDS")]
+    /// doesn't say that it has seen that none are wanted: longer than it may take to make one cluster's pods.
+    #[arg(long, env = "RAYGATE_SETTLE_SECONDS", default_value_t = 120, value_name = "SECONDS")]
     pub settle_seconds: u64,
 
     /// Longest silence on a stream.

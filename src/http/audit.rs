@@ -55,19 +55,26 @@ struct Done {
     uid: String,
     changed: Option<Vec<String>>,
     cluster: Option<ClusterKey>,
+    rule: Option<&'static str>,
 }
 
 /// The answer to a write that changed this, or nothing, of the cluster with this uid.
 pub(super) fn wrote(mut response: Response, key: &ClusterKey, uid: &str, changed: Vec<String>) -> Response {
-    let done = Done { uid: uid.to_owned(), changed: Some(changed), cluster: Some(key.clone()) };
+    let done = Done { uid: uid.to_owned(), changed: Some(changed), cluster: Some(key.clone()), rule: None };
     response.extensions_mut().insert(done);
     response
 }
 
-/// The answer to the deletion of the cluster with this uid (empty: there was none), and whether anything came of it.
+/// The answer to the deletion of the cluster with this uid, and whether anything came of it.
 pub(super) fn deleted(mut response: Response, uid: &str, any: bool) -> Response {
     let changed = (!any).then(Vec::new);
-    response.extensions_mut().insert(Done { uid: uid.to_owned(), changed, cluster: None });
+    response.extensions_mut().insert(Done { uid: uid.to_owned(), changed, cluster: None, rule: None });
+    response
+}
+
+/// The answer to a deletion of what there isn't, as far as the caller may know: this rule may hide it.
+pub(super) fn missing(mut response: Response, rule: Option<&'static str>) -> Response {
+    response.extensions_mut().insert(Done { uid: String::new(), changed: Some(Vec::new()), cluster: None, rule });
     response
 }
 
@@ -99,7 +106,8 @@ impl Watch {
         self.told = true;
         let error = response.extensions().get::<ApiError>();
         let done = response.extensions().get::<Done>();
-        let refused = error.is_some_and(|error| error.note.rule.is_some());
+        let refused =
+            error.is_some_and(|error| error.note.rule.is_some()) || done.is_some_and(|done| done.rule.is_some());
         let quiet = error.is_some_and(|error| error.note.quiet);
         let changes = !is_safe(&self.method) && self.trail.0.action.get().is_some();
         if quiet || !(refused || changes && self.method != Method::CONNECT) {
@@ -121,6 +129,7 @@ impl Watch {
             line.uid.clone_from(&note.uid);
         }
         if let Some(done) = done {
+            line.rule = done.rule.or(line.rule);
             line.uid = Some(done.uid.clone()).filter(|uid| !uid.is_empty());
             line.changed = done.changed.clone().unwrap_or_default();
             line.cluster = done.cluster.as_ref().map(ToString::to_string).or(line.cluster);

@@ -268,7 +268,7 @@ pub(super) async fn delete_cluster(
         Deleted::Started(cluster) => (cluster, real),
         Deleted::Already(cluster) => (cluster, false),
         Deleted::Done(uid) => return Ok(audit::deleted(gone(), &uid, real)),
-        Deleted::Missing => return Ok(audit::deleted(gone(), "", false)),
+        Deleted::Missing(rule) => return Ok(audit::missing(gone(), rule)),
     };
     let body = cluster.face().rendered.clone();
     Ok(audit::deleted(answer(&app, StatusCode::ACCEPTED, body, false), &cluster.entry.uid, any))

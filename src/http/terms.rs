@@ -84,7 +84,7 @@ fn key(parts: &Parts) -> Result<Option<String>, ApiError> {
     const NAME: HeaderName = HeaderName::from_static("idempotency-key");
     let mut given = parts.headers.get_all(NAME).iter();
     let Some(first) = given.next() else { return Ok(None) };
-    let is_key = |key: &&str| (1..=LONGEST_KEY).contains(&key.len());
+    let is_key = |key: &&str| (1..=LONGEST_KEY).contains(&key.len()) && !key.contains('\t');
     match first.to_str().ok().filter(is_key) {
         Some(key) if given.next().is_none() => Ok(Some(key.to_owned())),
         _ => {

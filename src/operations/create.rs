@@ -39,6 +39,8 @@ impl Service {
         (format, bytes): (Format, &[u8]),
         terms: &Terms,
     ) -> Result<Written, ApiError> {
+        // What it is to make isn't there.
+        terms.guard.check(None)?;
         self.create_from(caller, Body::read(format, bytes)?, Vec::new(), terms).await
     }
 
@@ -82,6 +84,14 @@ impl Service {
         let failed = |error| from_manager(error, key);
         let nonce = repeat::nonce();
         json::merge(&mut wanted.object["metadata"], &json!({"annotations": {repeat::NONCE: nonce}}));
+        // One after the other: the second finds what the first has made.
+        let queue = repeat.map(|repeat| repeat.queue(key));
+        let _turn = match &queue {
+            Some(queue) => {
+                Some(self.turns.of(queue, self.settings.patience).await.ok_or_else(|| ApiError::contended(key))?)
+            }
+            None => None,
+        };
         if let Some(repeat) = repeat {
             let scope = Scope::Namespace(key.namespace.clone());
             let made = self.backend.clusters.list(&scope, Some(&repeat.selector())).await.map_err(failed)?;
@@ -183,9 +193,11 @@ fn taken(caller: &Caller, key: &ClusterKey, held: &Observed<RayCluster>, wanted:
 }
 
 fn read_manifest(body: &Body, mut faults: Vec<Fault>) -> Result<Wanted, ApiError> {
-    let (Manifest { object, mut warnings }, found) = Manifest::read(body.value.clone());
+    let (manifest, found) = Manifest::read(body.value.clone());
     faults.extend(found);
     body.judge(faults)?;
+    let mut warnings = manifest.warnings.clone();
+    let object = manifest.into_object();
     for mut warning in version::mismatches(&view(&object).document) {
         warning.pointer = manifest_pointer(&warning.pointer, &object);
         warnings.push(warning);

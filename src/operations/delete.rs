@@ -18,8 +18,8 @@ pub enum Deleted {
     Already(Shown),
     /// Nothing was left at once; the uid that it had.
     Done(String),
-    /// There was none, which is well with who asks.
-    Missing,
+    /// There was none, which is well with who asks; or this rule of access hides it.
+    Missing(Option<&'static str>),
 }
 
 impl Service {
@@ -36,10 +36,12 @@ impl Service {
     ) -> Result<Deleted, ApiError> {
         let key = self.resolve(caller, Action::DeleteCluster, reference)?;
         self.fresh()?;
-        let turn = self.turn(&key).await?;
+        let turn = self.turn(caller, Action::DeleteCluster, &key).await?;
         loop {
             match self.delete_once(caller, &key, allow_missing, terms).await {
-                Err(error) if allow_missing && error.code == ErrorCode::NotFound => return Ok(Deleted::Missing),
+                Err(error) if allow_missing && error.code == ErrorCode::NotFound => {
+                    return Ok(Deleted::Missing(error.note.rule));
+                }
                 Err(error) => return Err(error),
                 Ok(Some(deleted)) => return Ok(deleted),
                 Ok(None) => turn.lost().await?,

@@ -182,7 +182,11 @@ impl Service {
     }
 
     /// Waits for a write's turn among those of this process to the same cluster.
-    async fn turn<'a>(&self, key: &'a ClusterKey) -> Result<Turn<'a>, ApiError> {
+    async fn turn<'a>(&self, caller: &Caller, action: Action, key: &'a ClusterKey) -> Result<Turn<'a>, ApiError> {
+        let known = self.cache.get(key);
+        if known.is_some_and(|entry| self.may(caller, action, key, (&entry.uid, entry.owner.as_deref())).is_err()) {
+            return Ok(Turns::none(key, self.settings.patience));
+        }
         self.turns.of(key, self.settings.patience).await.ok_or_else(|| ApiError::contended(key))
     }
 

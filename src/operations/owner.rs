@@ -25,7 +25,7 @@ impl Service {
         let key = self.resolve(caller, Action::SetOwner, reference)?;
         let wanted = read(&Body::read(format, bytes)?)?;
         self.fresh()?;
-        let turn = self.turn(&key).await?;
+        let turn = self.turn(caller, Action::SetOwner, &key).await?;
         loop {
             let failed = |error| from_manager(error, &key);
             let held = self.backend.clusters.get(&key.namespace, &key.name).await.map_err(failed)?;

@@ -4,7 +4,9 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
 use crate::access::Caller;
+use crate::ray::begun;
 use crate::ray::json;
+use crate::ray::name::ClusterKey;
 use crate::ray::revision::{hex, ordered};
 
 /// Annotation: which create made the object. Version 1 is `v1:` and a random number of that request's.
@@ -33,20 +35,20 @@ pub(super) struct Key {
 impl Key {
     /// The key of this request. Spelling, order of members and media type of the body make no other request.
     pub(super) fn new(caller: &Caller, namespace: &str, key: &str, body: &Value) -> Self {
-        let label = Self::mark(caller, namespace, key);
+        let label = hash(&[caller.user(), namespace, key]);
         // The key is a secret of the client's: without it nobody can guess at what the body was.
         let fingerprint = format!("v1:{}", hash(&["body", key, &ordered(body).to_string()]));
         Self { label, fingerprint }
     }
 
-    /// A hash of caller, namespace and key, for one purpose or another.
-    pub(super) fn mark(caller: &Caller, of: &str, key: &str) -> String {
-        hash(&[caller.user(), of, key])
-    }
-
     /// Selects the objects that were made with the key.
     pub(super) fn selector(&self) -> String {
         format!("{KEY}={}", self.label)
+    }
+
+    /// Where requests with the key wait for each other: under a name that no cluster has.
+    pub(super) fn queue(&self, key: &ClusterKey) -> ClusterKey {
+        ClusterKey::new(key.namespace.clone(), format!("{KEY}={}", self.label))
     }
 
     /// Marks what is made with the key.
@@ -63,6 +65,16 @@ impl Key {
     pub(super) fn has_made_just_this(&self, object: &Value) -> bool {
         object["metadata"]["annotations"][KEY] == *self.fingerprint
     }
+}
+
+/// What tells a restart from others: of its request's `Idempotency-Key` a hash of caller, cluster and key, and behind a full
+/// stop one of the key and what else is asked for; without a key a random number.
+pub(super) fn restart_mark(caller: &Caller, cluster: &ClusterKey, key: Option<&str>, asked: &Value) -> String {
+    let mark = key.map(|key| {
+        let of = hash(&[caller.user(), "restart", &cluster.to_string(), key]);
+        format!("{of}.{}", hash(&["restart", key, &ordered(asked).to_string()]))
+    });
+    begun::restart_mark(&mark.unwrap_or_else(random))
 }
 
 /// 128 bits of a hash over some texts, in hexadecimal.

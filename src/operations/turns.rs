@@ -19,7 +19,7 @@ pub(super) struct Turns(std::sync::Mutex<HashMap<ClusterKey, Weak<Mutex<()>>>>);
 pub(super) struct Turn<'a> {
     key: &'a ClusterKey,
     until: Instant,
-    _held: OwnedMutexGuard<()>,
+    _held: Option<OwnedMutexGuard<()>>,
 }
 
 impl Turns {
@@ -35,7 +35,12 @@ impl Turns {
             queue
         };
         let turn = timeout_at(until, queue.lock_owned()).await.ok()?;
-        Some(Turn { key, until, _held: turn })
+        Some(Turn { key, until, _held: Some(turn) })
+    }
+
+    /// No turn: whoever may not write gets in nobody's way, and isn't told by waiting that somebody does.
+    pub(super) fn none(key: &ClusterKey, patience: Duration) -> Turn<'_> {
+        Turn { key, until: clock::timer() + patience, _held: None }
     }
 }
 

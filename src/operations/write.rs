@@ -5,9 +5,8 @@ use serde_json::{Value, json};
 
 use super::create::field_pointer;
 use super::error::from_manager;
-use super::run::mark;
 use super::terms::exists;
-use super::{ApiError, ErrorCode, Guard, Service, Terms, Written, owned, pods};
+use super::{ApiError, ErrorCode, Guard, Service, Terms, Written, owned, pods, repeat};
 use crate::access::{Action, Caller, Denied};
 use crate::manager::{ManagerError, Observed};
 use crate::ray::begun;
@@ -113,8 +112,14 @@ impl Service {
         let key = self.resolve(caller, Action::WriteCluster, reference)?;
         let body = Body::read(format, bytes)?;
         self.fresh()?;
-        let turn = self.turn(&key).await?;
+        let turn = self.turn(caller, Action::WriteCluster, &key).await?;
         loop {
+            if terms.restart {
+                let mark = restart_mark(caller, &key, (&body, Way::Put), terms);
+                if let Some(replayed) = self.restarted_before(caller, &key, &mark, terms).await? {
+                    return Ok((replayed, false));
+                }
+            }
             let Found::Held(held) = self.find(caller, &key, &terms.guard).await? else {
                 let (body, faults) = named(Body::read(format, bytes)?, &key);
                 // A key is a `POST`'s: who puts again says what must be there.
@@ -211,8 +216,14 @@ impl Service {
         self.fresh()?;
         // Of a worker group `If-None-Match` is about the group; the rest is the cluster's.
         let guard = Guard { absent: terms.guard.absent && way.group().is_none(), ..terms.guard.clone() };
-        let turn = self.turn(&key).await?;
+        let turn = self.turn(caller, Action::WriteCluster, &key).await?;
         loop {
+            if terms.restart {
+                let mark = restart_mark(caller, &key, (&body, way), terms);
+                if let Some(replayed) = self.restarted_before(caller, &key, &mark, terms).await? {
+                    return Ok((replayed, false));
+                }
+            }
             let held = self.held_now(caller, &key, &guard).await?;
             let is_new = way.fits(&held.raw, &key, &terms.guard)?;
             if let Some(written) = self.write(caller, &key, &held, (&body, way), terms).await? {
@@ -289,7 +300,7 @@ impl Service {
         if terms.restart {
             // A RayCluster that was read while it is being restarted says how far that is.
             let stops = said == Some(&Value::Bool(true)) && !(is_manifest && begun::is_restarting(&body.value));
-            restart_with(&held.raw, &mut object, stops, &mark(caller, key, terms))?;
+            restart_with(&held.raw, &mut object, stops, &restart_mark(caller, key, (body, way), terms), terms)?;
         }
         let sent = way.whole(body);
         // Groups that are held back aren't in what was sent.
@@ -362,15 +373,23 @@ impl Service {
     }
 }
 
+/// What tells the restart that comes with a write from others.
+fn restart_mark(caller: &Caller, key: &ClusterKey, (body, way): (&Body, Way<'_>), terms: &Terms) -> String {
+    let asked = json!([matches!(way, Way::Put | Way::PutGroup(_)), way.whole(body)]);
+    repeat::restart_mark(caller, key, terms.key.as_deref(), &asked)
+}
+
 /// Begins a restart in the same write, unless it has been begun.
-fn restart_with(held: &Value, object: &mut Value, stops: bool, mark: &str) -> Result<(), ApiError> {
+fn restart_with(held: &Value, object: &mut Value, stops: bool, mark: &str, terms: &Terms) -> Result<(), ApiError> {
     owned::check_suspension(held)?;
     if stops {
         let message = "The same write says that the cluster is stopped: it is either that or restarted.";
         return Err(ApiError::faulty(Fault::new("?restart", FaultCode::InvalidParameter, message).into()));
     }
-    if !begun::is_restarting(object) && !begun::is_marked(held, mark) {
+    if !begun::is_restarting(object) {
         json::merge(object, &begun::restart(mark));
+    } else if terms.key.is_some() {
+        json::merge(object, &begun::remember(held, mark));
     }
     Ok(())
 }

@@ -16,11 +16,15 @@ mod tests;
 /// suspension has taken hold.
 pub const RESTART: &str = "raygate.dev/restart";
 
-/// Annotation: what [`RESTART`] was, of the restart that was finished last.
+/// Annotation: what [`RESTART`] was, of the restarts before, and of those that found one under way. Version 1 is a JSON
+/// array, the newest first, at most [`REMEMBERED`].
 pub const RESTARTED: &str = "raygate.dev/restarted";
 
 /// Annotation with the names of the worker groups that are being dropped: version 1 is a JSON array of them.
 pub const DROPPED_GROUPS: &str = "raygate.dev/dropped-groups";
+
+/// How many restarts are remembered.
+const REMEMBERED: usize = 8;
 
 /// What the value of [`RESTART`] begins with.
 const VERSION: &str = "v1:";
@@ -35,10 +39,37 @@ pub fn restart_mark(nonce: &str) -> String {
     format!("{VERSION}{nonce}")
 }
 
-/// Whether this restart is under way, or the last that was.
+/// The restarts that are remembered, the one under way first.
+fn marks(object: &Value) -> impl Iterator<Item = String> {
+    let before = annotation(object, RESTARTED).and_then(|marks| serde_json::from_str::<Vec<String>>(marks).ok());
+    annotation(object, RESTART).map(str::to_owned).into_iter().chain(before.into_iter().flatten())
+}
+
+/// Whether this restart is under way, or is remembered.
 #[must_use]
 pub fn is_marked(object: &Value, mark: &str) -> bool {
-    [RESTART, RESTARTED].iter().any(|key| annotation(object, key) == Some(mark))
+    marks(object).any(|known| known == mark)
+}
+
+/// Whether a restart is remembered whose mark is the same up to a full stop, and another behind it.
+#[must_use]
+pub fn is_marked_otherwise(object: &Value, mark: &str) -> bool {
+    let begin = |mark: &str| mark.split_once('.').map(|(begin, _)| begin.to_owned());
+    begin(mark).is_some() && marks(object).any(|known| known != mark && begin(&known) == begin(mark))
+}
+
+/// The value of [`RESTARTED`] with this mark in front, if it is one.
+fn remembered(object: &Value, mark: Option<&str>) -> Value {
+    let under_way = annotation(object, RESTART);
+    let before = marks(object).filter(|known| Some(known.as_str()) != under_way && Some(known.as_str()) != mark);
+    let marks: Vec<_> = mark.map(str::to_owned).into_iter().chain(before).take(REMEMBERED).collect();
+    json!(marks).to_string().into()
+}
+
+/// The merge patch (RFC 7396) that remembers a restart that found another under way.
+#[must_use]
+pub fn remember(object: &Value, mark: &str) -> Value {
+    json!({"metadata": {"annotations": {RESTARTED: remembered(object, Some(mark))}}})
 }
 
 /// Whether the cluster is being restarted. One whose suspension somebody took back isn't.
@@ -84,20 +115,36 @@ pub fn restart(mark: &str) -> Value {
 #[must_use]
 pub fn restart_end(object: &Value, resume: bool) -> Value {
     let spec = if resume { json!({"suspend": false}) } else { json!({}) };
-    json!({"spec": spec, "metadata": {"annotations": {RESTART: null, RESTARTED: annotation(object, RESTART)}}})
+    json!({"spec": spec, "metadata": {"annotations": {RESTART: null, RESTARTED: remembered(object, annotation(object, RESTART))}}})
 }
 
-/// The worker groups that are being dropped.
+/// The worker groups that are marked as being dropped.
 #[must_use]
-pub fn dropped_groups(object: &Value) -> BTreeSet<String> {
+pub fn marked_groups(object: &Value) -> BTreeSet<String> {
     let names = annotation(object, DROPPED_GROUPS).and_then(|names| serde_json::from_str::<Vec<String>>(names).ok());
     names.into_iter().flatten().collect()
+}
+
+/// The worker groups that are being dropped: marked so, and at rest. One that somebody else has given room for pods again is
+/// wanted back, and one that somebody has taken out is gone.
+#[must_use]
+pub fn dropped_groups(object: &Value) -> BTreeSet<String> {
+    let marked = marked_groups(object);
+    if marked.is_empty() {
+        return marked;
+    }
+    let groups = || object["spec"]["workerGroupSpecs"].as_array().into_iter().flatten();
+    let is_dropped = |name: &String| {
+        let mut of_this_name = groups().filter(|group| group["groupName"] == **name).peekable();
+        of_this_name.peek().is_some() && of_this_name.all(is_at_rest)
+    };
+    marked.into_iter().filter(is_dropped).collect()
 }
 
 /// Whether something waits to be finished.
 #[must_use]
 pub fn is_unfinished(object: &Value) -> bool {
-    has_restart(object) || annotation(object, DROPPED_GROUPS).is_some()
+    has_restart(object) || !marked_groups(object).is_empty()
 }
 
 /// Of `wanted`, which is to replace `held`: the worker groups that it no longer has are put back, wanting no pods, and marked
@@ -124,39 +171,35 @@ pub fn hold_back(held: &Value, wanted: &mut Value) {
     }
     if put_back {
         wanted["spec"]["workerGroupSpecs"] = kept.into();
-        mark_dropped(wanted, &dropped);
+        let marked = marked_groups(wanted);
+        mark_dropped(wanted, &dropped.union(&marked).cloned().collect());
     }
 }
 
-/// Without these worker groups, and no longer marked. One that is [`wanted_back`] isn't taken out.
+/// Without these worker groups where they are at rest, and none of them marked.
 #[must_use]
-pub fn taken_out(object: &Value, gone: &BTreeSet<String>) -> Value {
+pub fn taken_out(object: &Value, over: &BTreeSet<String>) -> Value {
     let mut after = object.clone();
-    let left = |group: &Value| {
-        let is_gone = group["groupName"].as_str().is_some_and(|name| gone.contains(name));
-        !(is_gone && is_at_rest(group))
-    };
-    if let Some(groups) = after.pointer_mut("/spec/workerGroupSpecs").and_then(Value::as_array_mut) {
-        groups.retain(left);
-    }
-    let dropped = dropped_groups(object);
-    mark_dropped(&mut after, &dropped.difference(gone).cloned().collect());
+    leave_out(&mut after, over);
+    mark_dropped(&mut after, &marked_groups(object).difference(over).cloned().collect());
     after
+}
+
+/// Leaves out those of these worker groups that are at rest.
+pub fn leave_out(object: &mut Value, names: &BTreeSet<String>) {
+    let is_out = |group: &Value| {
+        let named = group["groupName"].as_str().is_some_and(|name| names.contains(name));
+        named && is_at_rest(group)
+    };
+    if let Some(groups) = object.pointer_mut("/spec/workerGroupSpecs").and_then(Value::as_array_mut) {
+        groups.retain(|group| !is_out(group));
+    }
 }
 
 /// Whether a group can have no pods, whatever its `replicas` say: Ray's autoscaler writes those.
 #[must_use]
 pub fn is_at_rest(group: &Value) -> bool {
     group["maxReplicas"] == 0
-}
-
-/// Of the worker groups that are being dropped, those that somebody else has given room for pods again: they stay.
-#[must_use]
-pub fn wanted_back(object: &Value) -> BTreeSet<String> {
-    let dropped = dropped_groups(object);
-    let groups = object["spec"]["workerGroupSpecs"].as_array().into_iter().flatten();
-    let names = groups.filter(|group| !is_at_rest(group)).filter_map(|group| group["groupName"].as_str());
-    names.filter(|name| dropped.contains(*name)).map(str::to_owned).collect()
 }
 
 /// With the autoscaler on, the operator deletes no pods but those that a group's `scaleStrategy` names (`reconcilePods` in
@@ -174,9 +217,6 @@ pub fn with_pods_named(object: &Value, pods: &[NodeFact]) -> Option<Value> {
         let Some(name) = group["groupName"].as_str().filter(|name| dropped.contains(*name)).map(str::to_owned) else {
             continue;
         };
-        if !is_at_rest(group) {
-            continue;
-        }
         let named = group["scaleStrategy"]["workersToDelete"].as_array().cloned().unwrap_or_default();
         let missing: Vec<Value> = pods
             .iter()

@@ -1,6 +1,6 @@
 //! A whole RayCluster as a body: what users of kubectl have.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 
 use serde_json::{Map, Value};
 
@@ -9,6 +9,7 @@ use super::check::{check_empty, check_metadata, check_reserved, is_empty};
 use super::cluster::{API_VERSION, KIND};
 use super::document::tidy_upstream;
 use super::fault::{Fault, FaultCode, MOST, Warning, WarningCode, escape};
+use super::json;
 use super::lens::{Edit, Refusal, manifest_pointer, respell_upstream, view};
 use super::name::{is_dropped_key, is_reserved_key};
 use super::rules::{check_hidden, newly_hidden, operator_faults};
@@ -38,6 +39,8 @@ pub struct Manifest {
     pub object: Value,
     /// What was left out of it.
     pub warnings: Vec<Warning>,
+    /// The worker groups that were being dropped when it was read.
+    going: BTreeSet<String>,
 }
 
 impl Manifest {
@@ -53,12 +56,13 @@ impl Manifest {
         }
         if !faults.is_empty() {
             // Another kind's members mean nothing here.
-            return (Self { object, warnings: Vec::new() }, faults);
+            return (Self { object, warnings: Vec::new(), going: BTreeSet::new() }, faults);
         }
         if let Some(members) = object.as_object_mut() {
             members.shift_remove("status");
         }
         let mut warnings = Vec::new();
+        let going = begun::dropped_groups(&object);
         if begun::is_restarting(&object) {
             // Read while it was being restarted: it is one that runs.
             object["spec"]["suspend"] = false.into();
@@ -74,11 +78,18 @@ impl Manifest {
         check_templates(&object, &mut faults);
         check_deletions(&object, &mut faults);
         check_members(&object, &mut faults);
-        (Self { object, warnings }, faults)
+        (Self { object, warnings, going }, faults)
     }
 }
 
 impl Manifest {
+    /// The RayCluster that is to be made of it: what was going when it was read isn't in it.
+    #[must_use]
+    pub fn into_object(mut self) -> Value {
+        begun::leave_out(&mut self.object, &self.going);
+        self.object
+    }
+
     /// The RayCluster with this one's spec, labels and annotations in place of its own, outside the reserved keys;
     /// `faults` are those of this manifest as it was read. What Ray's autoscaler owns stays as it is.
     ///
@@ -117,6 +128,7 @@ impl Manifest {
         if !new.is_empty() {
             return Err(Refusal::Faults(new));
         }
+        begun::leave_out(wanted, &self.going);
         if let Some(name) = leave_out_dropped(wanted, held) {
             return Err(Refusal::GroupTerminating(name));
         }
@@ -130,8 +142,9 @@ impl Manifest {
         keep_others(wanted, held);
         respell_upstream(Some(ray_cluster()), wanted, held);
 
-        if begun::is_restarting(held) {
-            // What it says of the suspension is how far the restart is.
+        let restarting = begun::is_restarting(held);
+        let stops = restarting && wanted["spec"]["suspend"] == true;
+        if restarting {
             wanted["spec"]["suspend"] = true.into();
         }
         let mut object = held.clone();
@@ -152,6 +165,10 @@ impl Manifest {
         }
         match newly_hidden(held, &object) {
             new if new.is_empty() => {
+                if stops {
+                    // It is to stop, and not to start again.
+                    json::merge(&mut object, &begun::restart_end(held, false));
+                }
                 begun::hold_back(held, &mut object);
                 Ok(Edit { object, standing })
             }
@@ -184,9 +201,9 @@ fn is_autoscaled(wanted: &Value, held: &Value) -> bool {
 /// it can't have yet.
 fn leave_out_dropped(wanted: &mut Value, held: &Value) -> Option<String> {
     let dropped = begun::dropped_groups(held);
-    let groups = wanted.pointer_mut("/spec/workerGroupSpecs").and_then(Value::as_array_mut)?;
+    begun::leave_out(wanted, &dropped);
+    let groups = wanted.pointer("/spec/workerGroupSpecs").and_then(Value::as_array)?;
     let is_dropped = |group: &Value| group["groupName"].as_str().is_some_and(|name| dropped.contains(name));
-    groups.retain(|group| !(is_dropped(group) && begun::is_at_rest(group)));
     let back = groups.iter().find(|group| is_dropped(group))?;
     back["groupName"].as_str().map(str::to_owned)
 }

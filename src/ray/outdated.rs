@@ -12,18 +12,23 @@ const OF_ALL: [&str; 2] = ["gcsFaultToleranceOptions", "authOptions"];
 /// What the head's pod is made of besides: the autoscaler runs beside it.
 const OF_THE_HEAD: [&str; 2] = ["enableInTreeAutoscaling", "autoscalerOptions"];
 
+/// Annotation of a cluster that the pods get too, and that says what their command is.
+const OVERWRITE_COMMAND: &str = "ray.io/overwrite-container-cmd";
+
 /// The names of those of a cluster's `nodes` that would be made differently after a write from `held` to `wanted`, and that
 /// nothing replaces. Where the spec's `upgradeStrategy` was and stays `Recreate`, the operator replaces all; and a cluster
 /// that is being suspended, or is to be, keeps none.
 #[must_use]
 pub fn outdated_nodes(held: &Value, wanted: &Value, nodes: &[NodeFact]) -> Vec<String> {
+    let command = |object: &Value| object["metadata"]["annotations"].get(OVERWRITE_COMMAND).cloned();
+    let other_command = command(held) != command(wanted);
     let (before, after) = (&held["spec"], &wanted["spec"]);
     let recreates = |spec: &Value| spec["upgradeStrategy"]["type"] == "Recreate";
     if after["suspend"] == true || (recreates(before) && recreates(after)) {
         return Vec::new();
     }
     let differ = |members: &[&str], a: &Value, b: &Value| members.iter().any(|member| a.get(member) != b.get(member));
-    let all = differ(&OF_ALL, before, after);
+    let all = other_command || differ(&OF_ALL, before, after);
     let at_the_head = all
         || differ(&OF_THE_HEAD, before, after)
         || differ(&OF_A_GROUP, &before["headGroupSpec"], &after["headGroupSpec"]);

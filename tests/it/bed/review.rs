@@ -103,7 +103,7 @@ async fn a_group_that_kubectl_wants_back_is_seen_again() -> Outcome {
 #[ignore = "needs the control plane that tests/run starts"]
 async fn a_group_that_is_dropped_while_the_operator_is_busy_leaves_no_pods() -> Outcome {
     let bed = Bed::new("busy").await?;
-    let raygate = bed.raygate(&["--settle-seconds", "2"]).await?;
+    let raygate = bed.raygate(&[]).await?;
     made(&raygate, "demo", json!({})).await?;
     let group = |replicas: u32| json!({"replicas": replicas, "maxReplicas": 500, "cpu": "1m", "memory": "1Mi"});
     let body = json!({"workerGroups": {"w": {"replicas": 800, "maxReplicas": 900}, "z": group(3)}});
