@@ -15,9 +15,12 @@ use serde_json::{Value, json};
 use crate::contract::{Ground, Outcome};
 use crate::support::{Raygate, eventually};
 
+mod cuts;
 mod documents;
+mod keys;
 mod matrix;
 mod outage;
+mod races;
 mod rules;
 mod samples;
 mod story;

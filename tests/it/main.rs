@@ -11,6 +11,7 @@ mod corpus;
 mod crd;
 mod doors;
 mod errors;
+mod faults;
 mod layering;
 mod manifests;
 mod matrix;

@@ -22,12 +22,14 @@ use tokio_tungstenite::tungstenite::protocol::CloseFrame;
 use tokio_tungstenite::tungstenite::{Error as WsError, Message, client::IntoClientRequest as _};
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async};
 
+mod cutting;
 mod guarded;
 mod in_process;
 mod output;
 
 use output::Output;
 
+pub(crate) use cutting::{Cut, Cutting};
 pub(crate) use guarded::{Files, Guarded};
 pub(crate) use in_process::InProcess;
 
@@ -153,6 +155,11 @@ impl Raygate {
     pub(crate) async fn terminate(&self) -> Outcome {
         let status = Command::new("kill").args(["-TERM", &self.id()?.to_string()]).status().await?;
         if status.success() { Ok(()) } else { Err("kill failed".into()) }
+    }
+
+    /// Ends it at once, with SIGKILL.
+    pub(crate) async fn kill(mut self) -> Outcome {
+        Ok(timeout(PATIENCE, self.child.kill()).await??)
     }
 
     /// Waits for the process to end.
