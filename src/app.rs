@@ -119,6 +119,7 @@ pub fn assemble(config: Config, backend: &Backend, access: Arc<Access>, audit: A
         },
         max_staleness: Duration::from_secs(config.max_staleness_seconds),
         heartbeat: Duration::from_secs(config.heartbeat_seconds),
+        read_wait: Duration::from_millis(config.read_wait_milliseconds),
         // Time is left for the last attempt, and to say that it was in vain.
         patience: Duration::from_secs(config.request_timeout_seconds) * 3 / 4,
         settle: Duration::from_secs(config.settle_seconds),

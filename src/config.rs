@@ -150,6 +150,10 @@ pub struct Config {
     #[arg(long, env = "RAYGATE_REQUEST_TIMEOUT_SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..), value_name = "SECONDS")]
     pub request_timeout_seconds: u64,
 
+    /// How long a read with `minResourceVersion` waits for what is known to become that new before Kubernetes is asked.
+    #[arg(long, env = "RAYGATE_READ_WAIT_MILLISECONDS", default_value_t = 2000, value_name = "MILLISECONDS")]
+    pub read_wait_milliseconds: u64,
+
     /// How long nothing may have been seen of a dropped worker group's nodes before its entry goes, where the operator
     /// doesn't say that it has seen that none are wanted.
     #[arg(long, env = "RAYGATE_SETTLE_SECONDS", default_value_t = 10, value_name = "SECONDS")]

@@ -184,11 +184,15 @@ fn encode(value: &impl Serialize) -> Bytes {
     serde_json::to_vec(value).map(Bytes::from).unwrap_or_default()
 }
 
-/// Whether one resourceVersion is newer than another. Kubernetes lets versions of one resource be compared as numbers
-/// (KEP-5504); versions that are no numbers are newer if they differ.
+/// A resourceVersion as a number, if it is one. Kubernetes lets versions of one resource be compared as numbers (KEP-5504).
+pub(super) fn number(version: &str) -> Option<u128> {
+    version.parse().ok()
+}
+
+/// Whether one resourceVersion is newer than another; versions that are no numbers are newer if they differ.
 pub(super) fn is_newer(version: &str, than: &str) -> bool {
-    match (version.parse::<u128>(), than.parse::<u128>()) {
-        (Ok(version), Ok(than)) => version > than,
+    match (number(version), number(than)) {
+        (Some(version), Some(than)) => version > than,
         _ => version != than,
     }
 }

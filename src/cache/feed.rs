@@ -6,6 +6,7 @@ use std::sync::Arc;
 use futures::{FutureExt as _, StreamExt as _, stream};
 use tokio::sync::watch;
 
+use super::entry::number;
 use super::picture::Picture;
 use super::{Cache, Entry};
 use crate::manager::{Change, ManagerError, Observed, ResourceManager, Scope, Watch};
@@ -36,6 +37,10 @@ pub(super) struct Feeder {
     pub(super) scope: Scope,
     pub(super) clusters_synced: watch::Sender<bool>,
     pub(super) nodes_synced: watch::Sender<bool>,
+    /// Everything of the clusters up to this version has been applied.
+    seen: watch::Sender<u128>,
+    /// The newest version that the watch of clusters has brought.
+    newest: u128,
     /// The names seen, and the number at which the list began, while a list of clusters is under way.
     clusters: Option<(HashSet<ClusterKey>, u64)>,
     /// The uids seen, while a list of pods is under way.
@@ -43,8 +48,13 @@ pub(super) struct Feeder {
 }
 
 impl Feeder {
-    pub(super) fn new(scope: Scope, clusters_synced: watch::Sender<bool>, nodes_synced: watch::Sender<bool>) -> Self {
-        Self { scope, clusters_synced, nodes_synced, clusters: None, nodes: None }
+    pub(super) fn new(
+        scope: Scope,
+        clusters_synced: watch::Sender<bool>,
+        nodes_synced: watch::Sender<bool>,
+        seen: watch::Sender<u128>,
+    ) -> Self {
+        Self { scope, clusters_synced, nodes_synced, seen, newest: 0, clusters: None, nodes: None }
     }
 
     /// Feeds the cache for ever.
@@ -81,6 +91,14 @@ impl Feeder {
                     cache.gone(key, uid);
                 }
             }
+            self.tell();
+        }
+    }
+
+    /// Tells how far the clusters are known. Of a list under way nothing can be said: it comes by name.
+    fn tell(&self) {
+        if self.clusters.is_none() {
+            self.seen.send_if_modified(|seen| std::mem::replace(seen, self.newest) != self.newest);
         }
     }
 
@@ -106,12 +124,16 @@ impl Feeder {
                 false
             }
             Change::Applied(observed) => {
+                self.brought(&observed);
                 if let Some((seen, _)) = &mut self.clusters {
                     seen.insert(ClusterKey::new(observed.namespace(), observed.name()));
                 }
                 picture.apply(&observed, false)
             }
-            Change::Deleted(observed) => picture.deleted(&observed),
+            Change::Deleted(observed) => {
+                self.brought(&observed);
+                picture.deleted(&observed)
+            }
             Change::Synced => {
                 let mut changed = false;
                 if let Some((seen, begun)) = self.clusters.take() {
@@ -128,6 +150,10 @@ impl Feeder {
                 changed
             }
         }
+    }
+
+    fn brought(&mut self, observed: &Observed<RayCluster>) {
+        self.newest = self.newest.max(number(observed.resource_version()).unwrap_or_default());
     }
 
     fn take_node(&mut self, picture: &mut Picture, change: Change<NodeFact>) -> bool {
@@ -149,5 +175,46 @@ impl Feeder {
                 changed
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn object(name: &str, version: u32) -> Observed<RayCluster> {
+        let raw = json!({
+            "apiVersion": "ray.io/v1", "kind": "RayCluster",
+            "metadata": {"namespace": "default", "name": name, "uid": name, "resourceVersion": version.to_string()},
+        });
+        Observed::from_raw(raw).unwrap()
+    }
+
+    #[test]
+    fn what_has_been_seen_is_what_the_watch_brought_and_of_a_list_nothing_before_its_end() {
+        let (seen, told) = watch::channel(0);
+        let mut feeder = Feeder::new(Scope::All, watch::Sender::new(false), watch::Sender::new(false), seen);
+        let mut picture = Picture::default();
+        let mut seen_after = |picture: &mut Picture, change| {
+            feeder.take_cluster(picture, change, &mut Vec::new());
+            feeder.tell();
+            *told.borrow()
+        };
+        assert_eq!(seen_after(&mut picture, Change::Reset), 0);
+        assert_eq!(seen_after(&mut picture, Change::Applied(object("a", 9))), 0, "others may come after it");
+        assert_eq!(seen_after(&mut picture, Change::Applied(object("b", 7))), 0);
+        assert_eq!(seen_after(&mut picture, Change::Synced), 9, "the newest, not the last");
+        assert_eq!(seen_after(&mut picture, Change::Applied(object("b", 10))), 10);
+        assert_eq!(seen_after(&mut picture, Change::Deleted(object("a", 12))), 12, "a deletion is a change");
+        assert_eq!(seen_after(&mut picture, Change::Deleted(object("unknown", 13))), 13, "whoever's it is");
+        picture.apply(&object("own", 20), true);
+        assert_eq!(seen_after(&mut picture, Change::Applied(object("b", 14))), 14, "an answer says nothing of others");
+        assert_eq!(seen_after(&mut picture, Change::Reset), 14, "what was known is known");
+        assert_eq!(seen_after(&mut picture, Change::Applied(object("b", 30))), 14);
+        assert_eq!(seen_after(&mut picture, Change::Synced), 30);
+        assert_eq!(seen_after(&mut picture, Change::Reset), 30);
+        assert_eq!(seen_after(&mut picture, Change::Synced), 30, "never back, though the list is empty");
     }
 }

@@ -17,6 +17,7 @@ mod cursor;
 mod entry;
 mod feed;
 mod picture;
+mod reach;
 #[cfg(test)]
 mod tests;
 
@@ -25,12 +26,14 @@ pub use entry::{Entry, Face, Shown};
 use feed::Feeder;
 use picture::Picture;
 pub use picture::Step;
+use reach::Reach;
 
 /// All clusters of the served namespaces, as last heard of.
 pub struct Cache {
     picture: RwLock<Picture>,
     changed: watch::Sender<u64>,
     feeds: Vec<Feed>,
+    reach: Vec<Reach>,
     cursors: Cursors,
 }
 
@@ -72,7 +75,7 @@ impl Cache {
     #[must_use]
     pub fn new(backend: &Backend, scopes: &[Scope]) -> (Arc<Self>, Vec<BoxFuture<'static, ()>>) {
         let (changed, _) = watch::channel(0);
-        let mut feeds = Vec::new();
+        let (mut feeds, mut reach) = (Vec::new(), Vec::new());
         let mut opened = Vec::new();
         for scope in scopes {
             let clusters = backend.clusters.watch(scope);
@@ -81,9 +84,11 @@ impl Cache {
             let (nodes_synced, nodes_status) = watch::channel(false);
             feeds.push(Feed::new("rayclusters", scope, &clusters.life, clusters_status));
             feeds.push(Feed::new("pods", scope, &nodes.life, nodes_status));
-            opened.push((Feeder::new(scope.clone(), clusters_synced, nodes_synced), clusters, nodes));
+            let (seen, told) = watch::channel(0);
+            reach.push(Reach::new(scope.clone(), told));
+            opened.push((Feeder::new(scope.clone(), clusters_synced, nodes_synced, seen), clusters, nodes));
         }
-        let cache = Arc::new(Self { picture: RwLock::default(), changed, feeds, cursors: Cursors::new() });
+        let cache = Arc::new(Self { picture: RwLock::default(), changed, feeds, reach, cursors: Cursors::new() });
         let feed = |(feeder, clusters, nodes): (Feeder, _, _)| -> BoxFuture<'static, ()> {
             feeder.run(Arc::clone(&cache), Arc::clone(&backend.clusters), clusters, nodes).boxed()
         };
@@ -141,6 +146,17 @@ impl Cache {
         let held = self.get(&key).filter(|held| held.uid == observed.uid());
         // Gone or replaced in the meantime: then the answer is all there is to say.
         held.unwrap_or_else(|| Self::alone(observed))
+    }
+
+    /// What a quorum read found: nothing older is told by this process afterwards.
+    pub fn found(&self, objects: &[Observed<RayCluster>]) {
+        self.update(|picture| objects.iter().fold(false, |changed, object| picture.apply(object, true) | changed));
+    }
+
+    /// The clusters of a scope, as last heard of.
+    #[must_use]
+    pub fn held(&self, scope: &Scope) -> Vec<Arc<Entry>> {
+        self.read().held(scope, 0).into_iter().map(|(entry, _)| entry).collect()
     }
 
     /// What an object says by itself, without its pods.

@@ -71,12 +71,8 @@ impl Picture {
 
     /// The scope's clusters, each with whether a write's answer was applied to it at or after this number.
     pub(super) fn held(&self, scope: &Scope, since: u64) -> Vec<(Arc<Entry>, bool)> {
-        let in_scope = |key: &&ClusterKey| match scope {
-            Scope::All => true,
-            Scope::Namespace(namespace) => key.namespace == *namespace,
-        };
         let written = |key: &ClusterKey| self.written.get(key).is_some_and(|at| *at >= since);
-        let held = self.clusters.iter().filter(|(key, _)| in_scope(key));
+        let held = self.clusters.iter().filter(|(key, _)| scope.covers(&key.namespace));
         held.map(|(key, entry)| (Arc::clone(entry), written(key))).collect()
     }
 
@@ -166,12 +162,9 @@ impl Picture {
         if self.nodes_known_since.is_none() {
             self.nodes_known_since = Timestamp::from_second(clock::now().as_second()).ok();
         }
-        let in_scope = |node: &NodeFact| match scope {
-            Scope::All => true,
-            Scope::Namespace(namespace) => node.namespace == *namespace,
-        };
         let all = self.nodes.values().flat_map(BTreeMap::values);
-        let gone: Vec<_> = all.filter(|node| in_scope(node) && !present.contains(&node.uid)).cloned().collect();
+        let lacking = |node: &&NodeFact| scope.covers(&node.namespace) && !present.contains(&node.uid);
+        let gone: Vec<_> = all.filter(lacking).cloned().collect();
         let owners: BTreeSet<_> = gone.iter().filter(|node| self.forget(node)).map(|node| &node.owner_uid).collect();
         owners.into_iter().fold(false, |changed, owner| self.nodes_changed(owner) | changed)
     }

@@ -135,3 +135,44 @@ fn forgotten_deletions_are_told_as_such() {
     assert!(picture.forgotten > 0 && picture.forgotten < picture.sequence);
     assert!(steps(&picture, picture.forgotten).len() == 10_001);
 }
+
+/// A cache that one watch of this scope would feed, and what says how far it has come.
+fn cache(scope: Scope) -> (Cache, watch::Sender<u128>) {
+    let (seen, told) = watch::channel(0);
+    let (changed, _) = watch::channel(0);
+    let reach = vec![Reach::new(scope, told)];
+    (Cache { picture: RwLock::default(), changed, feeds: Vec::new(), reach, cursors: Cursors::new() }, seen)
+}
+
+#[test]
+fn a_cluster_is_reached_by_its_own_version_or_by_its_watch() {
+    let (cache, seen) = cache(Scope::All);
+    let reached = |version, sees: bool| cache.reached_by(&key(), version, move |_| sees).now_or_never();
+    assert_eq!(reached(10, true), None, "there is none, and it may come");
+    cache.found(&[object("demo", "a", 10)]);
+    assert_eq!((reached(10, true), reached(11, true)), (Some(true), None));
+    assert_eq!(reached(10, false), None, "whoever can't see it waits as if it weren't there");
+    assert_eq!(cache.reached(None, 10).now_or_never(), None, "it says nothing of others");
+    seen.send_replace(11);
+    assert_eq!((reached(11, true), reached(11, false), reached(12, true)), (Some(true), Some(true), None));
+    assert_eq!(cache.reached(Some("default"), 11).now_or_never(), Some(true));
+    drop(seen);
+    assert_eq!(cache.reached(None, 12).now_or_never(), Some(false), "it never will be");
+}
+
+#[tokio::test]
+async fn whoever_waits_is_woken_by_the_cluster_and_by_its_watch() {
+    let (cache, seen) = cache(Scope::Namespace("default".into()));
+    let key = key();
+    let (woken, ()) = tokio::join!(cache.reached_by(&key, 5, |_| true), async {
+        cache.found(&[object("demo", "a", 4)]);
+        tokio::task::yield_now().await;
+        cache.found(&[object("demo", "a", 5)]);
+    });
+    assert!(woken);
+    let (one, all, ()) = tokio::join!(cache.reached_by(&key, 6, |_| true), cache.reached(None, 6), async {
+        seen.send_replace(6);
+    });
+    assert!(one && all);
+    assert!(!cache.reached(Some("elsewhere"), 1).await, "nobody watches it");
+}

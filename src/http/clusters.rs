@@ -14,7 +14,7 @@ use utoipa::ToSchema;
 use super::App;
 use super::audit;
 use super::error::Problems;
-use super::extract::{NoQuery, Query, Reference, Sent, must_accept, quality};
+use super::extract::{FRESHNESS, Fresh, Query, Reference, Sent, must_accept, quality};
 use super::terms::{ClusterPath, DryRun, Guarded, RESTART, Repeatable, Restarting, tags, terms};
 use crate::access::Caller;
 use crate::cache::Face;
@@ -58,7 +58,7 @@ pub(super) struct OwnerChange {
 ///
 /// By namespace and name; a page at a time. Pages neither repeat nor skip a cluster that is there throughout.
 #[utoipa::path(get, path = "/clusters", operation_id = "list_clusters", tag = "clusters",
-    params(
+    params(Fresh,
         ("namespace" = Option<String>, Query, description = "A namespace; `*` for all that you may see; left out it is your default namespace."),
         ("labelSelector" = Option<String>, Query, description = "Labels that the clusters must carry, in Kubernetes' syntax: `team=blue`, `tier in (a,b)`, `!draft`; at most 4096 bytes."),
         ("owner" = Option<String>, Query, description = "Only the clusters of this owner; `me` is whoever asks."),
@@ -74,14 +74,16 @@ pub(super) async fn list_clusters(
     caller: Caller,
     parts: Parts,
 ) -> Result<Response, ApiError> {
-    let query = Query::read(&parts, &["namespace", "labelSelector", "owner", "limit", "pageToken"])?;
+    let known = ["namespace", "labelSelector", "owner", "limit", "pageToken"];
+    let query = Query::read(&parts, &[&known[..], &FRESHNESS].concat())?;
     must_accept(&parts, JSON)?;
     let query = ListQuery {
         selection: query.selection(),
         limit: limit(query.get("limit"))?,
         page_token: query.get("pageToken").map(str::to_owned),
+        freshness: query.freshness()?,
     };
-    let page = app.service.list(&caller, &query)?;
+    let page = app.service.list(&caller, &query).await?;
 
     let size: usize = page.items.iter().map(|cluster| cluster.face().rendered.len() + 1).sum();
     let mut body = BytesMut::with_capacity(size + 256);
@@ -98,7 +100,7 @@ pub(super) async fn list_clusters(
         body.put_slice(serde_json::Value::from(token).to_string().as_bytes());
     }
     body.put_slice(br#","unreachable":[]}"#);
-    Ok(answer(&app, StatusCode::OK, body.freeze(), true))
+    Ok(answer(&app, StatusCode::OK, body.freeze(), !page.read_through))
 }
 
 fn limit(given: Option<&str>) -> Result<usize, ApiError> {
@@ -136,7 +138,7 @@ pub(super) async fn create_cluster(
 
 /// Read a cluster.
 #[utoipa::path(get, path = "/clusters/{ref}", operation_id = "get_cluster", tag = "clusters",
-    params(("ref" = String, Path, description = "`name`, in your default namespace, or `name.namespace`.")),
+    params(ClusterPath, Fresh),
     responses(
         (status = 200, description = "The cluster.", body = Cluster, content_type = "application/json"),
         Problems,
@@ -145,25 +147,25 @@ pub(super) async fn get_cluster(
     State(app): State<Arc<App>>,
     caller: Caller,
     Reference(reference): Reference,
-    _: NoQuery,
     parts: Parts,
 ) -> Result<Response, ApiError> {
+    let freshness = Query::read(&parts, &FRESHNESS)?.freshness()?;
     must_accept(&parts, JSON)?;
-    let cluster = app.service.get(&caller, &reference)?;
+    let (cluster, read_through) = app.service.get(&caller, &reference, freshness).await?;
     let face = cluster.face();
     let tag = face.etag();
     let known =
         tags(&parts, &IF_NONE_MATCH).is_some_and(|tags| tags.iter().any(|known| known == "*" || *known == *tag));
     let (status, body) =
         if known { (StatusCode::NOT_MODIFIED, Bytes::new()) } else { (StatusCode::OK, face.rendered.clone()) };
-    Ok(tagged(answer(&app, status, body, true), face))
+    Ok(tagged(answer(&app, status, body, !read_through), face))
 }
 
 /// Read the RayCluster behind a cluster.
 ///
 /// As Kubernetes holds it, without `managedFields`.
 #[utoipa::path(get, path = "/clusters/{ref}/manifest", operation_id = "get_cluster_manifest", tag = "clusters",
-    params(("ref" = String, Path, description = "`name`, in your default namespace, or `name.namespace`.")),
+    params(ClusterPath, Fresh),
     responses(
         (status = 200, description = "The RayCluster.", content((Object = "application/json"), (String = "application/yaml"))),
         Problems,
@@ -172,17 +174,17 @@ pub(super) async fn get_cluster_manifest(
     State(app): State<Arc<App>>,
     caller: Caller,
     Reference(reference): Reference,
-    _: NoQuery,
     parts: Parts,
 ) -> Result<Response, ApiError> {
+    let freshness = Query::read(&parts, &FRESHNESS)?.freshness()?;
     let yaml = quality(&parts, YAML) > quality(&parts, JSON);
     if !yaml {
         must_accept(&parts, JSON)?;
     }
-    let cluster = app.service.manifest(&caller, &reference)?;
+    let (cluster, read_through) = app.service.manifest(&caller, &reference, freshness).await?;
     let object = &cluster.face().object;
     let body = if yaml { app.service.manifest_yaml(object)? } else { object.clone() };
-    let mut response = answer(&app, StatusCode::OK, body, true);
+    let mut response = answer(&app, StatusCode::OK, body, !read_through);
     if yaml {
         response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(YAML));
     }

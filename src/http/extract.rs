@@ -8,11 +8,12 @@ use http::Method;
 use http::header::{ACCEPT, CONTENT_TYPE};
 use http::request::Parts;
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use utoipa::IntoParams;
 
 use super::App;
 use super::middleware::Reading;
 use crate::access::Caller;
-use crate::operations::{ApiError, ErrorCode, Selection};
+use crate::operations::{ApiError, ErrorCode, Freshness, Selection};
 use crate::ray::body::Format;
 use crate::ray::fault::{Fault, FaultCode, Faults};
 
@@ -139,11 +140,52 @@ impl Query {
         }
     }
 
+    /// How new the answer must be; both parameters are judged, and `consistency` decides.
+    pub(super) fn freshness(&self) -> Result<Freshness, ApiError> {
+        let mut freshness = Freshness::Known;
+        let mut faults = Vec::new();
+        let fault = |pointer, message| Fault::new(pointer, FaultCode::InvalidParameter, message);
+        if let Some(version) = self.get("minResourceVersion") {
+            let digits = version.bytes().all(|byte| byte.is_ascii_digit());
+            if let Some(version) = version.parse().ok().filter(|_| digits) {
+                freshness = Freshness::AtLeast(version);
+            } else {
+                let message = format!("`{version}` is no version; a write's answer has one in `resourceVersion`.");
+                faults.push(fault("?minResourceVersion", message));
+            }
+        }
+        match self.get("consistency") {
+            Some("strong") => freshness = Freshness::Strong,
+            Some(other) => {
+                let message = format!("`{other}` is no consistency.");
+                faults.push(fault("?consistency", message).allowing(["strong"]));
+            }
+            None => {}
+        }
+        if faults.is_empty() { Ok(freshness) } else { Err(Faults(faults).into()) }
+    }
+
     /// Which clusters are meant.
     pub(super) fn selection(&self) -> Selection {
         let get = |name: &str| self.get(name).map(str::to_owned);
         Selection { namespace: get("namespace"), label_selector: get("labelSelector"), owner: get("owner") }
     }
+}
+
+/// The query parameters that say how new an answer must be.
+pub(super) const FRESHNESS: [&str; 2] = ["minResourceVersion", "consistency"];
+
+/// What every read takes.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+#[expect(dead_code, reason = "it is described, never made")]
+pub(super) struct Fresh {
+    /// `resourceVersion` of a write's answer, whichever replica gave it: what is read is no older.
+    #[param(rename = "minResourceVersion", pattern = "^[0-9]+$")]
+    min_resource_version: Option<String>,
+    /// `strong`: what is read is what Kubernetes holds now; it is asked.
+    #[param(pattern = "^strong$")]
+    consistency: Option<String>,
 }
 
 /// No query parameter is taken.

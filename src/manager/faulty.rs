@@ -193,18 +193,18 @@ impl Faults {
     }
 
     /// A watch that fares as the watches do; it lives as the first one does.
-    fn watch<T: Send + 'static>(&self, begin: impl Fn() -> Watch<T> + Send + 'static) -> Watch<T> {
+    fn watch<T: Send + 'static>(&self, open: impl Fn() -> Watch<T> + Send + 'static) -> Watch<T> {
         let mut news = self.watches.subscribe();
         let begun = news.borrow_and_update().begun;
-        let Watch { changes, life } = begin();
-        let steps = Steps { begin, changes, begun, news, _teller: Arc::clone(&self.watches) };
+        let Watch { changes, life } = open();
+        let steps = Steps { open, changes, begun, news, _teller: Arc::clone(&self.watches) };
         Watch { changes: unfold(steps, Steps::next).boxed(), life }
     }
 }
 
 /// The steps of a watch.
 struct Steps<T, F> {
-    begin: F,
+    open: F,
     changes: BoxStream<'static, Change<T>>,
     begun: u64,
     news: watch::Receiver<Watches>,
@@ -220,7 +220,7 @@ impl<T, F: Fn() -> Watch<T>> Steps<T, F> {
                 return None;
             }
             if begun != self.begun {
-                self.changes = (self.begin)().changes;
+                self.changes = (self.open)().changes;
                 self.begun = begun;
             }
             tokio::select! {

@@ -41,6 +41,17 @@ pub enum Scope {
     Namespace(String),
 }
 
+impl Scope {
+    /// Whether a namespace belongs to it.
+    #[must_use]
+    pub fn covers(&self, namespace: &str) -> bool {
+        match self {
+            Self::All => true,
+            Self::Namespace(one) => one == namespace,
+        }
+    }
+}
+
 /// One step of a watch, for objects of one [`Scope`].
 #[derive(Debug, Clone)]
 pub enum Change<T> {

@@ -17,7 +17,9 @@ use serde_json::Value;
 pub struct Observed<K> {
     /// The object as stored, without `metadata.managedFields`.
     pub raw: Value,
-    /// Its metadata.
+    /// What `metadata.managedFields` says.
+    pub managed: Value,
+    /// Its metadata, without those.
     pub metadata: ObjectMeta,
     /// The typed form, or why there is none.
     pub decoded: Result<K, String>,
@@ -33,10 +35,10 @@ impl<K: DeserializeOwned> Observed<K> {
             .get_mut("metadata")
             .and_then(Value::as_object_mut)
             .ok_or_else(|| serde_json::Error::custom("an object without metadata"))?;
-        metadata.shift_remove("managedFields");
+        let managed = metadata.shift_remove("managedFields").unwrap_or_default();
         let metadata = ObjectMeta::deserialize(&raw["metadata"])?;
         let decoded = K::deserialize(&raw).map_err(|error| error.to_string());
-        Ok(Self { raw, metadata, decoded })
+        Ok(Self { raw, managed, metadata, decoded })
     }
 }
 

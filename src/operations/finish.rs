@@ -168,7 +168,9 @@ fn next_step(object: &Value, pods: &[NodeFact], settled: &BTreeSet<String>) -> O
     // A pod that the operator made by what the spec was before may still come until it has seen what it is now.
     let observed = begun::is_observed(object);
     let is_gone = |group: &String| !has_pods(pods, group) && (observed || settled.contains(group));
-    let gone: BTreeSet<_> = begun::dropped_groups(object).into_iter().filter(is_gone).collect();
-    let after = if gone.is_empty() { begun::with_pods_named(object, pods)? } else { begun::taken_out(object, &gone) };
+    let back = begun::wanted_back(object);
+    let is_over = |group: &String| back.contains(group) || is_gone(group);
+    let over: BTreeSet<_> = begun::dropped_groups(object).into_iter().filter(is_over).collect();
+    let after = if over.is_empty() { begun::with_pods_named(object, pods)? } else { begun::taken_out(object, &over) };
     Some(json::difference(object, &after).into())
 }

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use serde_json::Value;
+use tokio::sync::Semaphore;
 
 use crate::access::{Access, Action, Caller, Denied, Target};
 use crate::cache::{Cache, Entry, Shown};
@@ -32,6 +33,7 @@ mod run;
 mod terms;
 #[cfg(test)]
 mod tests;
+mod through;
 mod turns;
 mod watch;
 mod write;
@@ -44,6 +46,7 @@ pub use read::{ListQuery, Page, Selection};
 pub use ready::{Check, Readiness};
 pub use run::Run;
 pub use terms::{Guard, Terms};
+pub use through::Freshness;
 pub use watch::{Next, Watcher};
 
 /// A pause before a lost race is run again, or before it is looked what became of a write.
@@ -62,6 +65,8 @@ pub struct Service {
     /// The clusters of the backend, for dry runs.
     checks: Arc<dyn ResourceManager<RayCluster>>,
     turns: Turns,
+    /// Places for lists that are read from the backend.
+    lists: Semaphore,
 }
 
 /// A cluster as it is after a write, and what the writer should know.
@@ -87,6 +92,8 @@ pub struct Settings {
     pub max_staleness: Duration,
     /// Longest silence on a stream.
     pub heartbeat: Duration,
+    /// How long a read waits for what is known to become as new as it must be.
+    pub read_wait: Duration,
     /// How long a write looks again where others keep writing to the same cluster.
     pub patience: Duration,
     /// How long nothing may have been seen of a dropped worker group's nodes before its entry goes, where the operator
@@ -100,7 +107,8 @@ impl Service {
     pub fn new(backend: Backend, cache: Arc<Cache>, access: Arc<Access>, settings: Settings) -> Self {
         let checks = backend.clusters.dry_run();
         let draining = AtomicBool::new(false);
-        Self { backend, cache, access, settings, draining, checks, turns: Turns::default() }
+        let lists = Semaphore::new(through::LISTS);
+        Self { backend, cache, access, settings, draining, checks, turns: Turns::default(), lists }
     }
 
     /// From now on not ready: the process is ending.

@@ -1,4 +1,4 @@
-//! Read clusters: one, a page of many, the object behind one. All from the cache.
+//! Read clusters: one, a page of many, the object behind one. All from the cache; `through` sees to it that it is new enough.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use bytes::Bytes;
 use serde_json::Value;
 
-use super::{ApiError, ErrorCode, Service, page_token, shown};
+use super::{ApiError, ErrorCode, Freshness, Service, page_token, shown};
 use crate::access::{Action, Caller, Sight, Standing, Target};
 use crate::cache::{Entry, Shown};
 use crate::ray::fault::{Fault, FaultCode};
@@ -27,6 +27,13 @@ pub struct Selection {
     pub owner: Option<String>,
 }
 
+impl Selection {
+    /// The namespace that a caller means by it; `None` is all that they may see.
+    fn namespace_of<'a>(&'a self, caller: &'a Caller) -> Option<&'a str> {
+        Some(self.namespace.as_deref().unwrap_or(&caller.default_namespace)).filter(|namespace| *namespace != "*")
+    }
+}
+
 /// What a list is asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListQuery {
@@ -36,6 +43,8 @@ pub struct ListQuery {
     pub limit: usize,
     /// Where the page before ended.
     pub page_token: Option<String>,
+    /// How new the clusters must be.
+    pub freshness: Freshness,
 }
 
 /// One page of a list.
@@ -44,20 +53,23 @@ pub struct Page {
     pub items: Vec<Shown>,
     /// Where the next page begins, if there is one.
     pub next_page_token: Option<String>,
+    /// Whether the backend was asked for it.
+    pub read_through: bool,
 }
 
 impl Service {
     /// A page of the clusters that the caller selects and may see.
     ///
     /// # Errors
-    /// A namespace that the caller may not use; a selector that can't be read; a page token that isn't one of this list.
-    pub fn list(&self, caller: &Caller, query: &ListQuery) -> Result<Page, ApiError> {
+    /// A namespace that the caller may not use; a selector that can't be read; a page token that isn't one of this list;
+    /// whatever keeps the backend from being asked.
+    pub async fn list(&self, caller: &Caller, query: &ListQuery) -> Result<Page, ApiError> {
         let lens = self.lens(caller, Action::ListClusters, &query.selection)?;
         let after = match &query.page_token {
             Some(token) => Some(page_token::read(token, &query.selection).ok_or_else(bad_page_token)?),
             None => None,
         };
-        self.known()?;
+        let read_through = self.catch_up_all(query.selection.namespace_of(caller), query.freshness).await?;
         let fits = |entry: &Entry| matches!(lens(entry), Sees::It(_));
         let mut items = self.cache.page(after.as_ref(), query.limit.saturating_add(1), fits);
         let more = items.len() > query.limit;
@@ -65,25 +77,40 @@ impl Service {
         let last = items.last().filter(|_| more);
         let next_page_token = last.map(|entry| page_token::write(&entry.key, &query.selection));
         let items = items.into_iter().map(|entry| shown(caller, entry)).collect();
-        Ok(Page { items, next_page_token })
+        Ok(Page { items, next_page_token, read_through })
     }
 
-    /// The cluster.
+    /// The cluster, and whether the backend was asked for it.
     ///
     /// # Errors
-    /// No such cluster.
-    pub fn get(&self, caller: &Caller, reference: &str) -> Result<Shown, ApiError> {
-        let key = self.resolve(caller, Action::ReadCluster, reference)?;
-        self.held(caller, Action::ReadCluster, &key)
+    /// No such cluster; whatever keeps the backend from being asked.
+    pub async fn get(&self, caller: &Caller, reference: &str, freshness: Freshness) -> Result<(Shown, bool), ApiError> {
+        self.read(caller, Action::ReadCluster, reference, freshness).await
     }
 
-    /// The cluster, for its `object`: the RayCluster as Kubernetes holds it.
+    /// The same, for its `object`: the RayCluster as Kubernetes holds it.
     ///
     /// # Errors
-    /// No such cluster.
-    pub fn manifest(&self, caller: &Caller, reference: &str) -> Result<Shown, ApiError> {
-        let key = self.resolve(caller, Action::ReadManifest, reference)?;
-        self.held(caller, Action::ReadManifest, &key)
+    /// As [`Self::get`].
+    pub async fn manifest(
+        &self,
+        caller: &Caller,
+        reference: &str,
+        freshness: Freshness,
+    ) -> Result<(Shown, bool), ApiError> {
+        self.read(caller, Action::ReadManifest, reference, freshness).await
+    }
+
+    async fn read(
+        &self,
+        caller: &Caller,
+        action: Action,
+        reference: &str,
+        freshness: Freshness,
+    ) -> Result<(Shown, bool), ApiError> {
+        let key = self.resolve(caller, action, reference)?;
+        let read_through = self.catch_up(caller, &key, freshness).await?;
+        Ok((self.held(caller, action, &key)?, read_through))
     }
 
     /// The same as YAML.
@@ -99,15 +126,11 @@ impl Service {
 
     /// What the caller selects and may see.
     pub(super) fn lens(&self, caller: &Caller, action: Action, selection: &Selection) -> Result<Lens, ApiError> {
-        let namespace = match selection.namespace.as_deref() {
-            Some("*") => None,
-            Some(namespace) if !is_dns1123_label(namespace) => {
-                let message = format!("`{namespace}` is no namespace; `*` is all that you may see.");
-                return Err(ApiError::faulty(Fault::new("?namespace", FaultCode::InvalidParameter, message).into()));
-            }
-            Some(namespace) => Some(namespace.to_owned()),
-            None => Some(caller.default_namespace.clone()),
-        };
+        let namespace = selection.namespace_of(caller).map(str::to_owned);
+        if let Some(namespace) = namespace.as_deref().filter(|namespace| !is_dns1123_label(namespace)) {
+            let message = format!("`{namespace}` is no namespace; `*` is all that you may see.");
+            return Err(ApiError::faulty(Fault::new("?namespace", FaultCode::InvalidParameter, message).into()));
+        }
         let labels = Selector::parse(selection.label_selector.as_deref().unwrap_or_default()).map_err(|fault| {
             let message = format!("This is no label selector: {fault}.");
             ApiError::faulty(Fault::new("?labelSelector", FaultCode::InvalidParameter, message).into())

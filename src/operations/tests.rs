@@ -26,6 +26,7 @@ async fn service(access: Access) -> (Arc<Service>, Faults, Backend) {
         defaults,
         max_staleness: Duration::from_mins(1),
         heartbeat: Duration::from_secs(20),
+        read_wait: Duration::from_secs(2),
         patience: Duration::from_secs(20),
         settle: Duration::from_secs(1),
     };
@@ -55,5 +56,5 @@ async fn a_late_not_found_hides_no_newer_cluster() {
     gate.pass();
     assert_eq!(patch.await.unwrap().unwrap_err().code, ErrorCode::NotFound);
     tokio::time::sleep(Duration::from_millis(200)).await;
-    assert!(service.get(&caller, "demo").is_ok(), "what was created is there");
+    assert!(service.get(&caller, "demo", Freshness::Known).await.is_ok(), "what was created is there");
 }

@@ -17,7 +17,8 @@ use crate::ray::document::{Document, wrong_removals};
 use crate::ray::fault::{Fault, FaultCode, Warning, WarningCode, escape};
 use crate::ray::json;
 use crate::ray::lens::{Edit, Refusal, document_pointer, edit, manifest_pointer, pointer_in_sent, view};
-use crate::ray::manifest::Manifest;
+use crate::ray::managed::managed_by_others;
+use crate::ray::manifest::{Manifest, moved_pointer};
 use crate::ray::name::ClusterKey;
 use crate::ray::outdated::outdated_nodes;
 use crate::ray::owner::owner;
@@ -287,12 +288,14 @@ impl Service {
         }
         if terms.restart {
             // A RayCluster that was read while it is being restarted says how far that is.
-            let stops = said == Some(&Value::Bool(true)) && !(is_manifest && begun::is_restarting(&held.raw));
+            let stops = said == Some(&Value::Bool(true)) && !(is_manifest && begun::is_restarting(&body.value));
             restart_with(&held.raw, &mut object, stops, &mark(caller, key, terms))?;
         }
         let sent = way.whole(body);
+        // Groups that are held back aren't in what was sent.
+        let in_manifest = |pointer: &str| moved_pointer(pointer, &object, &sent).unwrap_or_default();
         let place = |pointer: &str| {
-            if is_manifest { pointer.to_owned() } else { way.place(pointer_in_sent(pointer, &object, &sent)) }
+            if is_manifest { in_manifest(pointer) } else { way.place(pointer_in_sent(pointer, &object, &sent)) }
         };
         pods::check(caller, key, Some(&held.raw), &object, place)?;
         owned::check(&held.raw, &object)?;
@@ -300,11 +303,20 @@ impl Service {
         warnings.extend(standing.map(|fault| Warning::new(fault.pointer, WarningCode::StandingFault, fault.message)));
         for mut warning in version::mismatches(&view(&object).document) {
             if is_manifest {
-                warning.pointer = manifest_pointer(&warning.pointer, &object);
+                warning.pointer = in_manifest(&manifest_pointer(&warning.pointer, &object));
             }
             warnings.push(warning);
         }
         warnings.extend(self.restart_needed(key, held, &object));
+        let changes = json::changes(&held.raw, &object);
+        for (changed, manager) in managed_by_others(&held.managed, &held.raw, &changes) {
+            let message = format!("`{manager}` manages this too, and may set it back.");
+            let pointer = if is_manifest { in_manifest(&changed) } else { pointer_in_sent(&changed, &object, &sent) };
+            let warning = Warning::new(pointer, WarningCode::ManagedByOther, message);
+            if !warnings.contains(&warning) {
+                warnings.push(warning);
+            }
+        }
         for warning in &mut warnings {
             warning.pointer = way.place(std::mem::take(&mut warning.pointer));
         }
@@ -319,11 +331,15 @@ impl Service {
         }
         let patch = Value::Object(difference);
         match self.attempt(key, held, &patch, terms).await {
-            Ok(Some(observed)) => written(&observed, json::changes(&held.raw, &object)),
+            Ok(Some(observed)) => written(&observed, changes),
             Ok(None) => Ok(None),
             Err(error) => {
                 let place = |field: &str| {
-                    if is_manifest { field_pointer(field) } else { way.place(document_pointer(field, &object)) }
+                    if is_manifest {
+                        in_manifest(&field_pointer(field))
+                    } else {
+                        way.place(document_pointer(field, &object))
+                    }
                 };
                 Err(from_manager(error, key).placed(place))
             }

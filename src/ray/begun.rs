@@ -125,8 +125,7 @@ pub fn hold_back(held: &Value, wanted: &mut Value) {
     }
 }
 
-/// Without these worker groups, whose pods are gone, and no longer marked. One that wants pods again isn't taken out:
-/// somebody else wants it back.
+/// Without these worker groups, and no longer marked. One that is [`wanted_back`] isn't taken out.
 #[must_use]
 pub fn taken_out(object: &Value, gone: &BTreeSet<String>) -> Value {
     let mut after = object.clone();
@@ -146,6 +145,15 @@ pub fn taken_out(object: &Value, gone: &BTreeSet<String>) -> Value {
 #[must_use]
 pub fn is_at_rest(group: &Value) -> bool {
     group["maxReplicas"] == 0
+}
+
+/// Of the worker groups that are being dropped, those that somebody else has given room for pods again: they stay.
+#[must_use]
+pub fn wanted_back(object: &Value) -> BTreeSet<String> {
+    let dropped = dropped_groups(object);
+    let groups = object["spec"]["workerGroupSpecs"].as_array().into_iter().flatten();
+    let names = groups.filter(|group| !is_at_rest(group)).filter_map(|group| group["groupName"].as_str());
+    names.filter(|name| dropped.contains(*name)).map(str::to_owned).collect()
 }
 
 /// With the autoscaler on, the operator deletes no pods but those that a group's `scaleStrategy` names (`reconcilePods` in

@@ -125,6 +125,8 @@ pub enum WarningCode {
     Dropped,
     /// A fault that was there before.
     StandingFault,
+    /// Somebody else manages what is changed too (`metadata.managedFields`), and may set it back.
+    ManagedByOther,
     /// Nodes that run go on as they were made: see `nodes`.
     RestartNeeded,
 }

@@ -59,6 +59,10 @@ impl Manifest {
             members.shift_remove("status");
         }
         let mut warnings = Vec::new();
+        if begun::is_restarting(&object) {
+            // Read while it was being restarted: it is one that runs.
+            object["spec"]["suspend"] = false.into();
+        }
         if let Some(metadata) = object.get_mut("metadata") {
             for member in RESERVED {
                 check_empty(Some(metadata), member, "/metadata", &mut faults);
@@ -94,14 +98,14 @@ impl Manifest {
         // What is reserved may be sent as it is held; of what the autoscaler changes an older state too.
         let autoscaled = is_autoscaled(wanted, held);
         let same = |pointer: &str| {
-            let Some(at) = held_pointer(pointer, wanted, held) else { return false };
+            let Some(at) = moved_pointer(pointer, wanted, held) else { return false };
             let moving = autoscaled && pointer.starts_with(GROUPS) && pointer.ends_with("/scaleStrategy");
             moving || (wanted.pointer(pointer).is_some() && wanted.pointer(pointer) == held.pointer(&at))
         };
         faults.retain(|fault| fault.code != FaultCode::Reserved || !same(&fault.pointer));
         let standing_faults = Self::read(held.clone()).1;
         let stands = |fault: &Fault| {
-            let Some(at) = held_pointer(&fault.pointer, wanted, held) else { return false };
+            let Some(at) = moved_pointer(&fault.pointer, wanted, held) else { return false };
             let unchanged = wanted.pointer(&fault.pointer) == held.pointer(&at);
             let before = Fault { pointer: at, ..fault.clone() };
             fault.code != FaultCode::Reserved && unchanged && standing_faults.contains(&before)
@@ -156,8 +160,9 @@ impl Manifest {
     }
 }
 
-/// Where what stands at a pointer stands in the RayCluster that is held: a group may have moved. `None` if it is new.
-fn held_pointer(pointer: &str, wanted: &Value, held: &Value) -> Option<String> {
+/// Where what stands at a pointer of the one RayCluster stands in the other: a group may have moved. `None` if it isn't there.
+#[must_use]
+pub fn moved_pointer(pointer: &str, wanted: &Value, held: &Value) -> Option<String> {
     let Some(rest) = pointer.strip_prefix(GROUPS) else { return Some(pointer.to_owned()) };
     let (index, rest) = rest.split_once('/').unwrap_or((rest, ""));
     let (wanted, held) = (wanted["spec"]["workerGroupSpecs"].as_array()?, held["spec"]["workerGroupSpecs"].as_array()?);

@@ -10,6 +10,7 @@ pub mod facts;
 pub mod fault;
 pub mod json;
 pub mod lens;
+pub mod managed;
 pub mod manifest;
 pub mod mask;
 pub mod members;

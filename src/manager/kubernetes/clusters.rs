@@ -19,6 +19,7 @@ use super::client::Clients;
 use super::error::{ManagerResultExt as _, deadline};
 use super::watch::{api, watch};
 use crate::manager::{Deletion, ManagerError, Observed, Preconditions, ResourceManager, Scope, Watch};
+use crate::ray::managed::MANAGER;
 
 /// Objects of one kind on a control plane.
 pub(super) struct KubernetesManager<K> {
@@ -82,7 +83,8 @@ where
             .map_err(|error| ManagerError::Unexpected(error.to_string()))?;
         // The CRDs prune what they don't know in silence; kube's PostParams can't ask to be told.
         let dry_run = if self.dry_run { "&dryRun=All" } else { "" };
-        let strict = format!("{}?fieldValidation=Strict{dry_run}", request.uri().path());
+        let path = request.uri().path();
+        let strict = format!("{path}?fieldValidation=Strict&fieldManager={MANAGER}{dry_run}");
         *request.uri_mut() = strict.parse().map_err(|error| ManagerError::Unexpected(format!("{error}")))?;
         deadline(self.clients.call_timeout, self.clients.calls.request(request)).await.write()
     }
@@ -102,6 +104,7 @@ where
         let params = PatchParams {
             field_validation: Some(ValidationDirective::Strict),
             dry_run: self.dry_run,
+            field_manager: Some(MANAGER.to_owned()),
             ..PatchParams::default()
         };
         deadline(self.clients.call_timeout, self.api(namespace).patch(name, &params, &Patch::Merge(guarded)))

@@ -42,7 +42,7 @@ impl<T> Collection<T> {
 
     /// The objects of the scope, by namespace and name.
     pub(super) fn objects(&self, scope: &Scope) -> impl Iterator<Item = Arc<T>> {
-        self.objects.iter().filter(|(key, _)| covers(scope, &key.0)).map(|(_, object)| Arc::clone(object))
+        self.objects.iter().filter(|(key, _)| scope.covers(&key.0)).map(|(_, object)| Arc::clone(object))
     }
 
     /// The changes in the scope after this version; `None` if the log doesn't reach back so far.
@@ -51,7 +51,7 @@ impl<T> Collection<T> {
             return None;
         }
         let start = self.log.partition_point(|entry| entry.version <= version);
-        let entries = self.log.range(start..).filter(|entry| covers(scope, &entry.namespace));
+        let entries = self.log.range(start..).filter(|entry| scope.covers(&entry.namespace));
         Some(entries.map(|entry| entry.change.clone()))
     }
 
@@ -72,12 +72,5 @@ impl<T> Collection<T> {
         if self.log.len() > LOG_LENGTH {
             self.forgotten = self.log.pop_front().map_or(self.forgotten, |entry| entry.version);
         }
-    }
-}
-
-fn covers(scope: &Scope, namespace: &str) -> bool {
-    match scope {
-        Scope::All => true,
-        Scope::Namespace(one) => one == namespace,
     }
 }

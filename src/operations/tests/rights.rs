@@ -98,5 +98,5 @@ async fn a_writes_answer_shows_nothing_of_what_has_become_somebody_elses() {
     gate.pass();
     let answer = patch.await.unwrap().unwrap();
     assert!(answer.contains("mine") && !answer.contains("bobs") && !answer.contains("\"bob\""), "{answer}");
-    assert!(service.get(&alice, "demo").is_err());
+    assert!(service.get(&alice, "demo", Freshness::Known).await.is_err());
 }

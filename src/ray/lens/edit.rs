@@ -120,7 +120,7 @@ pub fn edit(object: &Value, mut wanted: Document, mut faults: Vec<Fault>) -> Res
     }
     if begun::is_restarting(object) && target.is_set("suspended") {
         // It is to stop, and not to start again.
-        json::merge(&mut merged, &json!({"metadata": {"annotations": {begun::RESTART: null}}}));
+        json::merge(&mut merged, &begun::restart_end(object, false));
     }
     begun::hold_back(object, &mut merged);
     Ok(Edit { object: merged, standing })

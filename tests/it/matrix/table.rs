@@ -207,6 +207,11 @@ impl Row {
         Ok(self.verb.split('-').next().unwrap_or_default().parse()?)
     }
 
+    /// Whether it reads clusters, and takes the parameters that say how new they must be.
+    pub(super) fn is_read(&self) -> bool {
+        self.verb == "GET" && self.route.starts_with("/clusters") && !self.is_stream()
+    }
+
     /// Whether a successful answer has no end.
     pub(super) fn is_stream(&self) -> bool {
         self.route.ends_with("/watch")
