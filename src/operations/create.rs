@@ -12,7 +12,7 @@ use crate::ray::cluster::RayCluster;
 use crate::ray::document::Document;
 use crate::ray::fault::{Fault, FaultCode, Warning, escape};
 use crate::ray::json;
-use crate::ray::lens::{build, document_pointer, manifest_pointer, pointer_in_sent, tokens, view};
+use crate::ray::lens::{build, document_pointer, manifest_pointer, pointer_in_sent, respell_document, tokens, view};
 use crate::ray::manifest::Manifest;
 use crate::ray::name::ClusterKey;
 use crate::ray::owner;
@@ -173,7 +173,8 @@ fn taken(caller: &Caller, key: &ClusterKey, held: &Observed<RayCluster>, wanted:
     if form == Form::Masked {
         return error;
     }
-    let (there, wanted_document) = (view(&held.raw).document, view(&wanted.object).document);
+    let (there, mut wanted_document) = (view(&held.raw).document, view(&wanted.object).document);
+    respell_document(&mut wanted_document, &there);
     let differences = json::changes(&there.0.into(), &wanted_document.0.into()).into_iter().map(|pointer| {
         let pointer = if wanted.is_manifest { manifest_pointer(&pointer, &wanted.object) } else { pointer };
         Fault::new(pointer, FaultCode::Different, "The cluster of this name has another value here.")

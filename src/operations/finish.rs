@@ -174,3 +174,53 @@ fn next_step(object: &Value, pods: &[NodeFact], settled: &BTreeSet<String>) -> O
     let after = if over.is_empty() { begun::with_pods_named(object, pods)? } else { begun::taken_out(object, &over) };
     Some(json::difference(object, &after).into())
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::ray::facts::NodeRole;
+
+    fn group(name: &str, most: i64) -> Value {
+        json!({"groupName": name, "replicas": 0, "minReplicas": 0, "maxReplicas": most})
+    }
+
+    fn pod(group: &str) -> NodeFact {
+        NodeFact { name: format!("{group}-1"), role: NodeRole::Worker, group: group.into(), ..NodeFact::default() }
+    }
+
+    /// Somebody with kubectl, or an older raygate, wants a group back that is being dropped; its pods are there before the
+    /// mark is taken away.
+    #[test]
+    fn a_group_that_is_wanted_back_is_no_longer_marked() {
+        let object = json!({
+            "metadata": {"generation": 3, "annotations": {begun::DROPPED_GROUPS: r#"["w"]"#}},
+            "spec": {"workerGroupSpecs": [group("w", 5)]},
+            "status": {"observedGeneration": 3},
+        });
+        let step = next_step(&object, &[pod("w")], &BTreeSet::new());
+        let unmarked = json!({"metadata": {"annotations": null}});
+        assert_eq!(
+            step.map(|step| step["metadata"].clone()),
+            Some(unmarked["metadata"].clone()),
+            "it is hidden for ever"
+        );
+    }
+
+    /// With `upgradeStrategy` `Recreate` each change of the groups makes all pods anew.
+    #[test]
+    fn a_cluster_starts_again_without_the_groups_that_are_dropped() {
+        let object = json!({
+            "metadata": {"generation": 3, "annotations": {begun::DROPPED_GROUPS: r#"["w"]"#, begun::RESTART: "v1:x"}},
+            "spec": {"suspend": true, "upgradeStrategy": {"type": "Recreate"}, "workerGroupSpecs": [group("w", 0)]},
+            "status": {"observedGeneration": 3, "conditions": [{"type": "RayClusterSuspended", "status": "True"}]},
+        });
+        let step = next_step(&object, &[], &BTreeSet::new()).unwrap();
+        assert_eq!(
+            (&step["spec"]["suspend"], &step["spec"]["workerGroupSpecs"]),
+            (&json!(false), &json!([])),
+            "{step}"
+        );
+    }
+}

@@ -6,6 +6,7 @@ use super::*;
 use crate::manager::faulty::{Call, Fault, Faults, Gate};
 use crate::manager::{Scope, memory};
 use crate::ray::body::Format;
+use crate::ray::lens::DELETION_PROTECTION;
 
 /// A service over the embedded backend, with faults to be added, and that backend.
 async fn service(access: Access) -> (Arc<Service>, Faults, Backend) {
@@ -57,4 +58,26 @@ async fn a_late_not_found_hides_no_newer_cluster() {
     assert_eq!(patch.await.unwrap().unwrap_err().code, ErrorCode::NotFound);
     tokio::time::sleep(Duration::from_millis(200)).await;
     assert!(service.get(&caller, "demo", Freshness::Known).await.is_ok(), "what was created is there");
+}
+
+/// A cluster that comes under protection after it was read for the delete is still there.
+#[tokio::test]
+async fn a_protection_that_comes_in_between_holds() {
+    let access = Access::open(Vec::new(), "default".into());
+    let caller = access.anonymous();
+    let (service, faults, inner) = service(access).await;
+    service.create(&caller, (Format::Json, br#"{"name": "demo"}"#), &Terms::default()).await.map(|_| ()).unwrap();
+
+    let gate = Gate::shut();
+    faults.add(Call::Get, 1, Fault::AnswerHeld(gate.clone()));
+    let (deleter, asking) = (service.clone(), caller.clone());
+    let delete =
+        tokio::spawn(async move { deleter.delete(&asking, "demo", false, &Terms::default()).await.map(|_| ()) });
+    gate.arrived().await;
+    let held = inner.clusters.get("default", "demo").await.unwrap();
+    let protection = serde_json::json!({"metadata": {"annotations": {DELETION_PROTECTION: "v1"}}});
+    inner.clusters.patch("default", "demo", held.resource_version(), &protection).await.unwrap();
+    gate.pass();
+    assert_eq!(delete.await.unwrap().unwrap_err().code, ErrorCode::DeletionProtected);
+    assert!(inner.clusters.get("default", "demo").await.unwrap().metadata.deletion_timestamp.is_none());
 }

@@ -293,9 +293,9 @@ impl Service {
         }
         let sent = way.whole(body);
         // Groups that are held back aren't in what was sent.
-        let in_manifest = |pointer: &str| moved_pointer(pointer, &object, &sent).unwrap_or_default();
+        let in_sent = |pointer: &str| moved_pointer(pointer, &object, &sent).unwrap_or_default();
         let place = |pointer: &str| {
-            if is_manifest { in_manifest(pointer) } else { way.place(pointer_in_sent(pointer, &object, &sent)) }
+            if is_manifest { in_sent(pointer) } else { way.place(pointer_in_sent(pointer, &object, &sent)) }
         };
         pods::check(caller, key, Some(&held.raw), &object, place)?;
         owned::check(&held.raw, &object)?;
@@ -303,7 +303,7 @@ impl Service {
         warnings.extend(standing.map(|fault| Warning::new(fault.pointer, WarningCode::StandingFault, fault.message)));
         for mut warning in version::mismatches(&view(&object).document) {
             if is_manifest {
-                warning.pointer = in_manifest(&manifest_pointer(&warning.pointer, &object));
+                warning.pointer = in_sent(&manifest_pointer(&warning.pointer, &object));
             }
             warnings.push(warning);
         }
@@ -311,7 +311,7 @@ impl Service {
         let changes = json::changes(&held.raw, &object);
         for (changed, manager) in managed_by_others(&held.managed, &held.raw, &changes) {
             let message = format!("`{manager}` manages this too, and may set it back.");
-            let pointer = if is_manifest { in_manifest(&changed) } else { pointer_in_sent(&changed, &object, &sent) };
+            let pointer = if is_manifest { in_sent(&changed) } else { pointer_in_sent(&changed, &object, &sent) };
             let warning = Warning::new(pointer, WarningCode::ManagedByOther, message);
             if !warnings.contains(&warning) {
                 warnings.push(warning);
@@ -336,7 +336,7 @@ impl Service {
             Err(error) => {
                 let place = |field: &str| {
                     if is_manifest {
-                        in_manifest(&field_pointer(field))
+                        in_sent(&field_pointer(field))
                     } else {
                         way.place(document_pointer(field, &object))
                     }

@@ -9,6 +9,9 @@ use serde_json::{Value, json};
 use super::facts::{NodeFact, NodeRole};
 use super::json::merge;
 
+#[cfg(test)]
+mod tests;
+
 /// Annotation of a cluster that is being restarted: `v1:` and the restart's nonce. `spec.suspend` is `true` until the
 /// suspension has taken hold.
 pub const RESTART: &str = "raygate.dev/restart";

@@ -10,7 +10,7 @@ use super::name::is_reserved_key;
 use super::schema::{Schema, ray_cluster};
 
 /// Members that say nothing when they are empty: the operator adds them.
-const EMPTY: [&str; 5] = ["metadata", "resources", "rayStartParams", "labels", "annotations"];
+const EMPTY: [&str; 6] = ["metadata", "resources", "rayStartParams", "labels", "annotations", "scaleStrategy"];
 
 /// 64 bits over the uid and the canonical form of labels, annotations, spec and deletion protection, in hexadecimal.
 #[must_use]
@@ -145,7 +145,7 @@ mod tests {
             head["template"]["metadata"] = json!({});
             let container = &mut head["template"]["spec"]["containers"][0];
             *container = json!({"env": [], "image": "i", "name": "h", "resources": {"limits": {"memory": "1024Mi", "cpu": "1000m"}}});
-            object["spec"]["workerGroupSpecs"][0]["scaleStrategy"] = json!(null);
+            object["spec"]["workerGroupSpecs"][0]["scaleStrategy"] = json!({});
         }));
     }
 

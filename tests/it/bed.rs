@@ -1,7 +1,7 @@
 //! Tests on the real control plane that `tests/run` starts. Each has namespaces of its own.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
@@ -15,14 +15,19 @@ use serde_json::{Value, json};
 use crate::contract::{Ground, Outcome};
 use crate::support::{Raygate, eventually};
 
+mod between;
 mod cuts;
 mod documents;
+mod etags;
+mod finishing;
 mod keys;
 mod managed;
 mod matrix;
 mod outage;
 mod races;
 mod reads;
+mod refusals;
+mod review;
 mod rules;
 mod samples;
 mod story;
@@ -39,6 +44,27 @@ pub(super) fn kubeconfig() -> Outcome<PathBuf> {
 async fn config() -> Outcome<kube::Config> {
     let kubeconfig = Kubeconfig::read_from(kubeconfig()?)?;
     Ok(kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?)
+}
+
+/// A kubeconfig of a test's own; the file goes with it.
+struct Own(PathBuf);
+
+impl Own {
+    /// The control plane's, changed.
+    fn new(change: impl FnOnce(&mut Value)) -> Outcome<Self> {
+        let mut config = serde_json::to_value(Kubeconfig::read_from(kubeconfig()?)?)?;
+        change(&mut config);
+        let path = std::env::temp_dir().join(format!("kubeconfig-{}", uuid::Uuid::new_v4()));
+        std::fs::write(&path, config.to_string())?;
+        Ok(Self(path))
+    }
+}
+
+impl Drop for Own {
+    fn drop(&mut self) {
+        // What isn't there any more is gone too.
+        let _ = std::fs::remove_file(&self.0);
+    }
 }
 
 /// The control plane, without raygate in between.
@@ -64,7 +90,11 @@ impl Bed {
 
     /// raygate over this control plane, with the namespace as everybody's default.
     pub(super) async fn raygate(&self, arguments: &[&str]) -> Outcome<Raygate> {
-        let kubeconfig = kubeconfig()?;
+        self.raygate_as(&kubeconfig()?, arguments).await
+    }
+
+    /// The same, as whom and where a kubeconfig says.
+    async fn raygate_as(&self, kubeconfig: &Path, arguments: &[&str]) -> Outcome<Raygate> {
         let kubeconfig = kubeconfig.to_str().ok_or("a strange path")?;
         let given = ["--backend", "kubernetes", "--kubeconfig", kubeconfig, "--default-namespace", &self.namespace];
         let raygate = Raygate::start(&[&given, arguments].concat()).await?;
@@ -156,6 +186,9 @@ mod contract {
 
 /// Tests that disturb whatever else runs on the control plane: `tests/run` runs them by themselves.
 mod alone {
+    mod killed;
+    mod old_crd;
+
     use http::Method;
 
     use super::contract::ground;

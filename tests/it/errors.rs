@@ -414,7 +414,7 @@ async fn unknown_query_parameters() -> Outcome {
     assert!(message.contains("`limit`"), "{problem}");
     assert_eq!(
         problem["errors"][0]["allowed"],
-        json!(["namespace", "labelSelector", "owner", "limit", "pageToken"]),
+        json!(["namespace", "labelSelector", "owner", "limit", "pageToken", "minResourceVersion", "consistency"]),
         "{problem}"
     );
     let problem = raygate.get("/clusters?a=1&limit=2&b=3").await?.problem(400, "MALFORMED");

@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 
 use super::client::Clients;
 use super::error::{ManagerResultExt as _, deadline};
+use super::review::{Call, confirmed};
 use super::watch::{api, watch};
 use crate::manager::{Deletion, ManagerError, Observed, Preconditions, ResourceManager, Scope, Watch};
 use crate::ray::managed::MANAGER;
@@ -40,6 +41,18 @@ where
     fn api(&self, namespace: &str) -> Api<Observed<K>> {
         Api::namespaced(self.clients.calls.clone(), namespace)
     }
+
+    /// What a call came to; where our account was refused, confirmed by a review of what it may.
+    async fn confirm<T>(&self, call: Call<'_>, result: Result<T, ManagerError>) -> Result<T, ManagerError> {
+        match result {
+            Err(error) => Err(confirmed::<K>(&self.clients, call, error).await),
+            done => done,
+        }
+    }
+}
+
+fn namespaced(namespace: &str) -> Scope {
+    Scope::Namespace(namespace.to_owned())
 }
 
 /// Objects per page of a list.
@@ -62,7 +75,8 @@ where
         params.label_selector = label_selector.map(str::to_owned);
         let mut items = Vec::new();
         loop {
-            let page = deadline(self.clients.call_timeout, api.list(&params)).await.read()?;
+            let page = deadline(self.clients.call_timeout, api.list(&params)).await.read();
+            let page = self.confirm(Call { verb: "list", scope, name: None }, page).await?;
             items.extend(page.items);
             match page.metadata.continue_.filter(|token| !token.is_empty()) {
                 Some(token) => params.continue_token = Some(token),
@@ -72,7 +86,8 @@ where
     }
 
     async fn get(&self, namespace: &str, name: &str) -> Result<Observed<K>, ManagerError> {
-        deadline(self.clients.call_timeout, self.api(namespace).get(name)).await.read()
+        let held = deadline(self.clients.call_timeout, self.api(namespace).get(name)).await.read();
+        self.confirm(Call { verb: "get", scope: &namespaced(namespace), name: Some(name) }, held).await
     }
 
     async fn create(&self, object: &K) -> Result<Observed<K>, ManagerError> {
@@ -86,7 +101,9 @@ where
         let path = request.uri().path();
         let strict = format!("{path}?fieldValidation=Strict&fieldManager={MANAGER}{dry_run}");
         *request.uri_mut() = strict.parse().map_err(|error| ManagerError::Unexpected(format!("{error}")))?;
-        deadline(self.clients.call_timeout, self.clients.calls.request(request)).await.write()
+        let made = deadline(self.clients.call_timeout, self.clients.calls.request(request)).await.write();
+        let scope = namespaced(namespace.unwrap_or_default());
+        self.confirm(Call { verb: "create", scope: &scope, name: None }, made).await
     }
 
     async fn patch(
@@ -107,9 +124,10 @@ where
             field_manager: Some(MANAGER.to_owned()),
             ..PatchParams::default()
         };
-        deadline(self.clients.call_timeout, self.api(namespace).patch(name, &params, &Patch::Merge(guarded)))
-            .await
-            .write()
+        let api = self.api(namespace);
+        let patched =
+            deadline(self.clients.call_timeout, api.patch(name, &params, &Patch::Merge(guarded))).await.write();
+        self.confirm(Call { verb: "patch", scope: &namespaced(namespace), name: Some(name) }, patched).await
     }
 
     async fn delete(
@@ -128,7 +146,9 @@ where
             preconditions: Some(guard),
             ..DeleteParams::default()
         };
-        let answer = deadline(self.clients.call_timeout, self.api(namespace).delete(name, &params)).await.write()?;
+        let answer = deadline(self.clients.call_timeout, self.api(namespace).delete(name, &params)).await.write();
+        let call = Call { verb: "delete", scope: &namespaced(namespace), name: Some(name) };
+        let answer = self.confirm(call, answer).await?;
         Ok(answer.either(|object| Deletion::Started(Box::new(object)), |_| Deletion::Done))
     }
 

@@ -55,9 +55,14 @@ impl<T> ManagerResultExt<T> for Outcome<T> {
 fn is_definite(error: &Error) -> bool {
     if let Error::Api(status) = error {
         // A time-out inside the server, or of its storage: what it was asked for may have been done.
-        return !matches!(status.code, 408 | 500 | 504);
+        return !matches!(status.code, 408 | 500 | 504) || is_webhook_failure(status);
     }
     matches!(error, Error::BuildRequest(_) | Error::HttpError(_) | Error::Auth(_))
+}
+
+/// Whether a webhook that must be asked didn't answer: nothing was stored then, whatever the number.
+fn is_webhook_failure(status: &Status) -> bool {
+    status.message.starts_with("Internal error occurred: failed calling webhook ")
 }
 
 /// Whether no connection could be made.
@@ -93,18 +98,23 @@ fn from_status(status: &Status) -> ManagerError {
     if causes.iter().any(|cause| cause.field == "patch") || status.message.contains(": patch: Invalid value:") {
         return undecodable_patch(&status.message);
     }
+    // Before the other causes, whose words a denial may use too.
+    if is_denial(&status.message) {
+        return ManagerError::AdmissionDenied(message);
+    }
     if let Some((_, fields)) = status.message.rsplit_once("strict decoding error:") {
         return ManagerError::FieldNotSupported(cut(fields.trim()));
     }
     if caused_by("NamespaceTerminating") {
         return ManagerError::NamespaceTerminating(message);
     }
-    if status.message.contains("exceeded quota:") {
+    if status.message.contains("is forbidden: exceeded quota:") {
         return ManagerError::QuotaExceeded(message);
     }
-    let webhook = status.message.contains("admission webhook") && status.message.contains("denied the request");
-    if webhook || status.message.contains("ValidatingAdmissionPolicy") {
-        return ManagerError::AdmissionDenied(message);
+    // A quota that is being counted, or that others' creates are counted against at the same moment.
+    let uncounted = status.message.contains("is forbidden: status unknown for quota:");
+    if uncounted || (status.code == 409 && details.is_some_and(|details| details.kind == "resourcequotas")) {
+        return ManagerError::Unavailable(message);
     }
     match (status.code, status.reason.as_str()) {
         (404, _) => match details {
@@ -121,6 +131,12 @@ fn from_status(status: &Status) -> ManagerError {
         (401 | 408 | 429 | 500.., _) => ManagerError::Unavailable(message),
         _ => ManagerError::Unexpected(message),
     }
+}
+
+/// Whether a webhook or an admission policy refuses it, in the words that the apiserver puts before theirs.
+fn is_denial(message: &str) -> bool {
+    let webhook = message.contains("admission webhook \"") && message.contains("\" denied the request");
+    webhook || (message.contains("AdmissionPolicy '") && message.contains("' denied request: "))
 }
 
 /// The refusal of a patch whose result can't be decoded holds that whole object as a quoted string, secrets included: only
@@ -206,8 +222,34 @@ mod tests {
         assert_eq!(mapped(page), ManagerError::CrdMissing);
 
         let webhook = json!({"code": 400, "reason": "BadRequest",
-            "message": "admission webhook \"vraycluster.kb.io\" denied the request: no"});
+            "message": "admission webhook \"vraycluster.kb.io\" denied the request: exceeded quota: no"});
         assert!(matches!(mapped(webhook), ManagerError::AdmissionDenied(_)));
+
+        let policy = json!({"code": 422, "reason": "Invalid",
+            "message": "rayclusters.ray.io \"demo\" is forbidden: ValidatingAdmissionPolicy 'none' with binding 'here' denied request: no",
+            "details": {"name": "demo", "causes": [{"message": "ValidatingAdmissionPolicy 'none' with binding 'here' denied request: no"}]}});
+        assert!(matches!(mapped(policy), ManagerError::AdmissionDenied(_)));
+
+        let uncounted = json!({"code": 403, "reason": "Forbidden",
+            "message": "rayclusters.ray.io \"demo\" is forbidden: status unknown for quota: few, resources: count/rayclusters.ray.io"});
+        assert!(matches!(mapped(uncounted), ManagerError::Unavailable(_)));
+
+        let counted_at_once = json!({"code": 409, "reason": "Conflict", "details": {"name": "few", "kind": "resourcequotas"},
+            "message": "Operation cannot be fulfilled on resourcequotas \"few\": the object has been modified"});
+        assert!(matches!(mapped(counted_at_once), ManagerError::Unavailable(_)));
+    }
+
+    #[test]
+    fn a_webhook_that_does_not_answer_has_stored_nothing() {
+        let answer = |message: &str| {
+            let status = json!({"code": 500, "reason": "InternalError", "message": message});
+            let error = Error::Api(Box::new(serde_json::from_value(status).unwrap()));
+            Outcome::<()>::Answered(Err(error)).write().unwrap_err()
+        };
+        let webhook = "Internal error occurred: failed calling webhook \"x.example.com\": failed to call webhook: Post \"https://x\": EOF";
+        assert!(matches!(answer(webhook), ManagerError::Unavailable(_)));
+        let storage = "Internal error occurred: etcdserver: request timed out";
+        assert!(matches!(answer(storage), ManagerError::OutcomeUnknown(_)));
     }
 
     #[test]

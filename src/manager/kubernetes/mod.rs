@@ -10,6 +10,7 @@ use super::Backend;
 mod client;
 mod clusters;
 mod error;
+mod review;
 mod watch;
 mod workloads;
 

@@ -100,3 +100,32 @@ async fn a_writes_answer_shows_nothing_of_what_has_become_somebody_elses() {
     assert!(answer.contains("mine") && !answer.contains("bobs") && !answer.contains("\"bob\""), "{answer}");
     assert!(service.get(&alice, "demo", Freshness::Known).await.is_err());
 }
+
+/// Who may not see a cluster doesn't wait for those who write to it: that would tell that it is there.
+#[tokio::test]
+async fn a_hidden_cluster_is_not_told_by_waiting() {
+    let (service, late) = trusting(Gate::shut()).await;
+    let alice = alice(&service).await;
+    let bob = service.access.authenticate("bob").await.unwrap().unwrap();
+    service.create(&alice, (Format::Json, br#"{"name": "demo"}"#), &Terms::default()).await.map(|_| ()).unwrap();
+    let writer = service.clone();
+    let write = tokio::spawn(async move {
+        let body = br#"{"labels": {"a": "b"}}"#;
+        writer.patch(&alice, "demo", (Format::Json, body), &Terms::default()).await.map(|_| ())
+    });
+    late.patches.done.acquire().await.unwrap().forget();
+    let asked = |name: &'static str| {
+        let (service, bob) = (service.clone(), bob.clone());
+        async move {
+            let body = br#"{"labels": {"a": "b"}}"#;
+            let terms = Terms::default();
+            let asked = service.patch(&bob, name, (Format::Json, body), &terms);
+            tokio::time::timeout(Duration::from_secs(1), asked).await.map(|done| done.map(|_| ()).unwrap_err().code)
+        }
+    };
+    assert_eq!(asked("other").await, Ok(ErrorCode::NotFound));
+    let seen = asked("demo").await;
+    late.patches.answer.add_permits(1);
+    write.await.unwrap().unwrap();
+    assert_eq!(seen, Ok(ErrorCode::NotFound), "bob waits for alice, of whose cluster he knows nothing");
+}

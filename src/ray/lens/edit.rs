@@ -95,7 +95,7 @@ pub fn edit(object: &Value, mut wanted: Document, mut faults: Vec<Fault>) -> Res
             return Err(Refusal::Faults(unfit));
         }
     }
-    respell(&DOCUMENT, &mut target.0, &seen.0);
+    respell_document(&mut target, &seen);
 
     let (mut base, mut theirs) = (build(&from), build(&target));
     tell_lone_limits(object, &target, &mut base);
@@ -341,7 +341,12 @@ fn respell_value(kind: &Kind, wanted: &mut Value, held: &Value) {
     }
 }
 
-/// Two spellings of one quantity are no difference: the one that is held stays. `schema` is that of both values.
+/// Two spellings of one quantity are no difference: the one that is held stays.
+pub fn respell_document(wanted: &mut Document, held: &Document) {
+    respell(&DOCUMENT, &mut wanted.0, &held.0);
+}
+
+/// The same of what Kubernetes holds. `schema` is that of both values.
 pub fn respell_upstream(schema: Option<&Schema>, wanted: &mut Value, held: &Value) {
     match (wanted, held) {
         (Value::Object(wanted), Value::Object(held)) => {

@@ -22,7 +22,7 @@ mod template;
 mod tests;
 mod volumes;
 
-pub use edit::{Edit, Refusal, edit, respell_upstream};
+pub use edit::{Edit, Refusal, edit, respell_document, respell_upstream};
 pub use place::{document_pointer, manifest_pointer, pointer_in_sent, tokens};
 pub use template::{GPU, canonical_quantity, is_same_quantity, ray_entry};
 

@@ -6,6 +6,7 @@ use super::*;
 use crate::ray::fault::FaultCode;
 use crate::ray::json;
 
+mod begun;
 mod edges;
 mod laws;
 mod masks;

@@ -79,7 +79,9 @@ impl Bench {
 
     /// From now on no node goes, and none becomes ready.
     pub(crate) fn hold(&self) {
-        MACHINES.iter().for_each(|machine| self.machines.down(machine));
+        for machine in MACHINES {
+            self.machines.down(machine);
+        }
     }
 
     /// Nodes come and go again.
@@ -156,7 +158,9 @@ pub(crate) type Nodes = BTreeMap<String, BTreeMap<String, String>>;
 
 /// Nodes come and go again on these machines.
 pub(crate) fn release(machines: &NodeSwitch) {
-    MACHINES.iter().for_each(|machine| machines.up(machine));
+    for machine in MACHINES {
+        machines.up(machine);
+    }
 }
 
 /// The RayCluster as this backend holds it.

@@ -423,7 +423,7 @@ fn wanted() -> BoxedStrategy<Value> {
 }
 
 /// A merge patch: members of a document, some of them taken away.
-fn patch() -> BoxedStrategy<Value> {
+pub(super) fn patch() -> BoxedStrategy<Value> {
     let removals = subsequence(
         vec![
             "/labels",
