@@ -13,6 +13,7 @@ use crate::ray::cluster::RayCluster;
 use crate::ray::facts::NodeFact;
 
 mod error;
+pub mod faulty;
 pub mod kubernetes;
 mod life;
 pub mod memory;

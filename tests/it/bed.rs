@@ -16,12 +16,15 @@ use crate::contract::{Ground, Outcome};
 use crate::support::{Raygate, eventually};
 
 mod between;
+mod cuts;
 mod documents;
 mod etags;
 mod finishing;
+mod keys;
 mod managed;
 mod matrix;
 mod outage;
+mod races;
 mod reads;
 mod refusals;
 mod review;

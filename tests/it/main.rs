@@ -15,6 +15,7 @@ mod dropped_groups;
 mod dry_runs;
 mod errors;
 mod etags;
+mod faults;
 mod groups;
 mod layering;
 mod manifests;

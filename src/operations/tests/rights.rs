@@ -1,5 +1,6 @@
 //! Rights that change while something is under way.
 
+use async_trait::async_trait;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 
@@ -30,9 +31,9 @@ fn policy(users: &str) -> Policy {
     Policy::read(format!("version: 1\n{grants}\nprivateNamespaces: [default]").as_bytes()).unwrap()
 }
 
-async fn trusting(patches: Gate) -> (Arc<Service>, Arc<Late>) {
+async fn trusting() -> (Arc<Service>, Faults, Backend) {
     let access = Access::closed(Vec::new(), "default".into(), vec![Arc::new(Trusting)], policy("alice, bob"));
-    service(access, Gate::open(), patches).await
+    service(access).await
 }
 
 async fn alice(service: &Service) -> Caller {
@@ -49,7 +50,7 @@ async fn is_refused(service: &Service, watcher: &mut Watcher, code: ErrorCode) -
 
 #[tokio::test]
 async fn a_policy_that_came_between_the_gate_and_the_stream_holds() {
-    let (service, _) = trusting(Gate::open()).await;
+    let (service, ..) = trusting().await;
     let alice = alice(&service).await;
     service.create(&alice, (Format::Json, br#"{"name": "demo"}"#), &Terms::default()).await.map(|_| ()).unwrap();
     service.access.replace_policy(policy("bob"));
@@ -61,7 +62,7 @@ async fn a_policy_that_came_between_the_gate_and_the_stream_holds() {
 
 #[tokio::test]
 async fn an_expired_credential_is_shown_nothing_however_much_there_is() {
-    let (service, _) = trusting(Gate::open()).await;
+    let (service, ..) = trusting().await;
     let mut identity = alice(&service).await.identity;
     identity.expires = Some(clock::now() - SignedDuration::from_secs(1));
     let mut watcher = service.watch(&service.access.caller(identity.clone()), &Selection::default()).unwrap();
@@ -73,7 +74,9 @@ async fn an_expired_credential_is_shown_nothing_however_much_there_is() {
 
 #[tokio::test]
 async fn a_writes_answer_shows_nothing_of_what_has_become_somebody_elses() {
-    let (service, late) = trusting(Gate::shut()).await;
+    let (service, faults, inner) = trusting().await;
+    let gate = Gate::shut();
+    faults.add(Call::Patch, 1, Fault::AnswerHeld(gate.clone()));
     let alice = alice(&service).await;
     service.create(&alice, (Format::Json, br#"{"name": "demo"}"#), &Terms::default()).await.map(|_| ()).unwrap();
     let (patcher, asking) = (service.clone(), alice.clone());
@@ -82,17 +85,17 @@ async fn a_writes_answer_shows_nothing_of_what_has_become_somebody_elses() {
         let written = patcher.patch(&asking, "demo", (Format::Json, body), &Terms::default()).await;
         written.map(|written| String::from_utf8_lossy(&written.cluster.face().rendered).into_owned())
     });
-    late.patches.done.acquire().await.unwrap().forget();
-    let held = late.inner.get("default", "demo").await.unwrap();
+    gate.arrived().await;
+    let held = inner.clusters.get("default", "demo").await.unwrap();
     let change = json!({"metadata": owner::patch(Some("bob"))});
-    let held = late.inner.patch("default", "demo", held.resource_version(), &change).await.unwrap();
+    let held = inner.clusters.patch("default", "demo", held.resource_version(), &change).await.unwrap();
     let change = json!({"metadata": {"labels": {"bobs": "plan"}}});
-    late.inner.patch("default", "demo", held.resource_version(), &change).await.unwrap();
+    inner.clusters.patch("default", "demo", held.resource_version(), &change).await.unwrap();
     let key = ClusterKey::new("default", "demo");
     while !service.cache.get(&key).unwrap().labels.contains_key("bobs") {
         tokio::task::yield_now().await;
     }
-    late.patches.answer.add_permits(1);
+    gate.pass();
     let answer = patch.await.unwrap().unwrap();
     assert!(answer.contains("mine") && !answer.contains("bobs") && !answer.contains("\"bob\""), "{answer}");
     assert!(service.get(&alice, "demo", Freshness::Known).await.is_err());

@@ -23,6 +23,7 @@ use tokio_tungstenite::tungstenite::{Error as WsError, Message, client::IntoClie
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async};
 
 pub(crate) mod bench;
+mod cutting;
 mod guarded;
 mod in_process;
 mod output;
@@ -30,6 +31,7 @@ mod output;
 use output::Output;
 
 pub(crate) use bench::Bench;
+pub(crate) use cutting::{Cut, Cutting};
 pub(crate) use guarded::{Files, Guarded};
 pub(crate) use in_process::InProcess;
 
