@@ -104,7 +104,9 @@ async fn a_writes_answer_shows_nothing_of_what_has_become_somebody_elses() {
 /// Who may not see a cluster doesn't wait for those who write to it: that would tell that it is there.
 #[tokio::test]
 async fn a_hidden_cluster_is_not_told_by_waiting() {
-    let (service, late) = trusting(Gate::shut()).await;
+    let (service, faults, _) = trusting().await;
+    let gate = Gate::shut();
+    faults.add(Call::Patch, 1, Fault::AnswerHeld(gate.clone()));
     let alice = alice(&service).await;
     let bob = service.access.authenticate("bob").await.unwrap().unwrap();
     service.create(&alice, (Format::Json, br#"{"name": "demo"}"#), &Terms::default()).await.map(|_| ()).unwrap();
@@ -113,7 +115,7 @@ async fn a_hidden_cluster_is_not_told_by_waiting() {
         let body = br#"{"labels": {"a": "b"}}"#;
         writer.patch(&alice, "demo", (Format::Json, body), &Terms::default()).await.map(|_| ())
     });
-    late.patches.done.acquire().await.unwrap().forget();
+    gate.arrived().await;
     let asked = |name: &'static str| {
         let (service, bob) = (service.clone(), bob.clone());
         async move {
@@ -125,7 +127,7 @@ async fn a_hidden_cluster_is_not_told_by_waiting() {
     };
     assert_eq!(asked("other").await, Ok(ErrorCode::NotFound));
     let seen = asked("demo").await;
-    late.patches.answer.add_permits(1);
+    gate.pass();
     write.await.unwrap().unwrap();
     assert_eq!(seen, Ok(ErrorCode::NotFound), "bob waits for alice, of whose cluster he knows nothing");
 }
