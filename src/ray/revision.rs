@@ -9,8 +9,30 @@ use super::lens::{DELETION_PROTECTION, canonical_quantity};
 use super::name::is_reserved_key;
 use super::schema::{Schema, ray_cluster};
 
-/// Members that say nothing when they are empty: the operator adds them.
-const EMPTY: [&str; 6] = ["metadata", "resources", "rayStartParams", "labels", "annotations", "scaleStrategy"];
+/// Objects that say nothing when they are empty: the operator adds them. (So do empty maps, which it takes away.)
+const EMPTY: [&str; 6] = ["metadata", "resources", "scaleStrategy", "spec", "status", "loadBalancer"];
+
+/// Flags and numbers that say nothing when they are false or 0: the operator takes them away, as Kubernetes' own types do.
+const ZERO: [&str; 15] = [
+    "failureThreshold",
+    "hostIPC",
+    "hostNetwork",
+    "hostPID",
+    "hostPort",
+    "initialDelaySeconds",
+    "nodePort",
+    "periodSeconds",
+    "publishNotReadyAddresses",
+    "readOnly",
+    "stdin",
+    "stdinOnce",
+    "successThreshold",
+    "timeoutSeconds",
+    "tty",
+];
+
+/// Texts that say something when they are empty; others the operator takes away.
+const TEXTS: [&str; 2] = ["storageClassName", "volumeAttributesClassName"];
 
 /// 64 bits over the uid and the canonical form of labels, annotations, spec and deletion protection, in hexadecimal.
 #[must_use]
@@ -43,7 +65,7 @@ pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
 }
 
-/// Without nulls, empty lists and members that say nothing; keys in order, quantities by value.
+/// Without members that say nothing; keys in order, quantities by value.
 fn canonical(value: &Value, schema: Option<&Schema>, left_out: &mut dyn FnMut(&str, &str) -> bool) -> Value {
     canonical_at("", value, schema, left_out)
 }
@@ -62,9 +84,7 @@ fn canonical_at(
                     continue;
                 }
                 let value = canonical_at(name, value, schema.and_then(|schema| schema.member(name)), left_out);
-                let empty_object = value.as_object().is_some_and(Map::is_empty) && EMPTY.contains(&name.as_str());
-                let empty_list = value.as_array().is_some_and(Vec::is_empty);
-                if !value.is_null() && !empty_list && !empty_object {
+                if !says_nothing(name, &value, schema) {
                     kept.insert(name.clone(), value);
                 }
             }
@@ -76,6 +96,23 @@ fn canonical_at(
         }
         Value::String(_) | Value::Number(_) if schema.is_some_and(Schema::is_quantity) => canonical_quantity(value),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => value.clone(),
+    }
+}
+
+/// Whether a member, in canonical form, of an object of this schema says no more than if it weren't there.
+fn says_nothing(name: &str, value: &Value, schema: Option<&Schema>) -> bool {
+    let is_map = schema.and_then(|schema| schema.member(name)).is_some_and(Schema::is_map);
+    // Of a map, or of what upstream doesn't know, nobody takes anything away.
+    let is_known = schema.is_some_and(|schema| !schema.is_map() && schema.member(name).is_some());
+    match value {
+        Value::Null => true,
+        Value::Array(items) => items.is_empty(),
+        Value::Object(members) => members.is_empty() && (is_map || EMPTY.contains(&name)),
+        Value::Bool(flag) => is_known && !flag && ZERO.contains(&name),
+        Value::Number(number) => is_known && number.as_i64() == Some(0) && ZERO.contains(&name),
+        // The operator says the amount that means none.
+        Value::String(_) if name == "divisor" => is_known && *value == canonical_quantity(&"0".into()),
+        Value::String(text) => is_known && text.is_empty() && !TEXTS.contains(&name),
     }
 }
 
@@ -147,6 +184,58 @@ mod tests {
             *container = json!({"env": [], "image": "i", "name": "h", "resources": {"limits": {"memory": "1024Mi", "cpu": "1000m"}}});
             object["spec"]["workerGroupSpecs"][0]["scaleStrategy"] = json!({});
         }));
+    }
+
+    /// What it leaves out of a spec, and what it adds, wherever it stands.
+    #[test]
+    fn what_says_nothing_does_not() {
+        let members = [
+            ("headGroupSpec/template/spec/nodeSelector", json!({})),
+            ("headGroupSpec/template/spec/hostNetwork", json!(false)),
+            ("headGroupSpec/template/spec/priorityClassName", json!("")),
+            ("headGroupSpec/template/spec/tolerations", json!([])),
+            (
+                "headGroupSpec/headService",
+                json!({"metadata": {}, "spec": {"selector": {}, "ports": []}, "status": {"loadBalancer": {}}}),
+            ),
+            ("workerGroupSpecs/0/scaleStrategy", json!({"workersToDelete": []})),
+        ];
+        for (path, value) in members {
+            let (parent, name) = path.rsplit_once('/').unwrap();
+            let set = |value: &Value| {
+                let mut object = object();
+                object["spec"].pointer_mut(&format!("/{parent}")).unwrap()[name] = value.clone();
+                revision(&object)
+            };
+            let without = if name == "headService" { set(&json!({})) } else { revision(&object()) };
+            assert_eq!(set(&value), without, "{path}: {value}");
+        }
+        let env = |entry: Value| {
+            let mut object = object();
+            object["spec"]["headGroupSpec"]["template"]["spec"]["containers"][0]["env"] = json!([entry]);
+            revision(&object)
+        };
+        assert_eq!(env(json!({"name": "A", "value": ""})), env(json!({"name": "A"})));
+        let cpu = |divisor: Value| {
+            env(json!({"name": "A", "valueFrom": {"resourceFieldRef": {"resource": "limits.cpu", "divisor": divisor}}}))
+        };
+        assert_eq!(cpu(json!("0")), cpu(Value::Null));
+        assert_ne!(cpu(json!("1")), cpu(Value::Null));
+    }
+
+    #[test]
+    fn what_says_something_does() {
+        assert!(after(
+            |object| object["spec"]["headGroupSpec"]["template"]["spec"]["automountServiceAccountToken"] = json!(false)
+        ));
+        assert!(after(
+            |object| object["spec"]["headGroupSpec"]["template"]["spec"]["terminationGracePeriodSeconds"] = json!(0)
+        ));
+        assert!(after(|object| object["spec"]["headGroupSpec"]["rayStartParams"] = json!({"readOnly": ""})));
+        assert!(after(|object| object["spec"]["headGroupSpec"]["template"]["spec"]["volumes"] =
+            json!([{"name": "v", "emptyDir": {}}])));
+        let unknown = after(|object| object["spec"]["headGroupSpec"]["template"]["tty"] = json!(false));
+        assert!(unknown, "of what upstream doesn't know, nothing is known");
     }
 
     #[test]

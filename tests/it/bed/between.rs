@@ -14,16 +14,16 @@ use tokio::net::TcpListener;
 
 use super::*;
 
-/// What is answered in the apiserver's place, if anything is.
-pub(super) type Instead = Option<(StatusCode, Value)>;
+/// What is answered in the apiserver's place.
+pub(super) type Instead = (StatusCode, Value);
 
-type Say = Arc<dyn Fn(Method, String) -> BoxFuture<'static, Instead> + Send + Sync>;
+type Say = Arc<dyn Fn(Method, String) -> BoxFuture<'static, Option<Instead>> + Send + Sync>;
 
 /// A kubeconfig that leads through a proxy that first asks what a test says to a request's method and path. What goes on
 /// goes on in the bed's own name.
 pub(super) async fn between(
     bed: &Bed,
-    say: impl Fn(Method, String) -> BoxFuture<'static, Instead> + Send + Sync + 'static,
+    say: impl Fn(Method, String) -> BoxFuture<'static, Option<Instead>> + Send + Sync + 'static,
 ) -> Outcome<Own> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let address = listener.local_addr()?;
@@ -62,5 +62,5 @@ pub(super) fn refusal(status: StatusCode, reason: &str, message: &str) -> Instea
         "message": message, "reason": reason, "details": {"group": "ray.io", "kind": "rayclusters"},
         "code": status.as_u16(),
     });
-    Some((status, answer))
+    (status, answer)
 }

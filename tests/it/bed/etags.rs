@@ -16,8 +16,8 @@ impl Bed {
 impl Autoscaler for Bed {
     /// As `ray.autoscaler` of Kubernetes does it: a JSON patch that replaces one member of a group by index.
     async fn write(&self, member: &str, value: Value) -> Outcome<String> {
-        let path = format!("/spec/workerGroupSpecs/0/{member}");
-        let patch = json!([{"op": "replace", "path": path, "value": value}]).to_string();
+        let at = format!("/spec/workerGroupSpecs/0/{member}");
+        let patch = json!([{"op": "replace", "path": at, "value": value}]).to_string();
         let arguments = ["patch", "raycluster", "demo", "--type=json", "-p", &patch, "-o"];
         let version = self.kubectl(&[&arguments[..], &["jsonpath={.metadata.resourceVersion}"]].concat(), "").await?;
         Ok(version)
@@ -91,17 +91,36 @@ fn spelt() -> [Value; 2] {
             "replicas": 1, "cpu": "0.5", "memory": "1073741824", "podTemplate": {"spec": {"volumes": []}, "metadata": {}},
         }},
     });
-    let container = |name: &str| {
-        let resources =
-            json!({"limits": {"cpu": "1000m", "memory": "1024Mi"}, "requests": {"cpu": "0.5", "memory": "0.5Gi"}});
-        json!({"name": name, "image": "rayproject/ray:2.52.0", "env": [], "volumeMounts": [], "resources": resources})
+    // What Kubernetes' types leave out, and what they add, beside other ways to write an amount.
+    let template = |name: &str| {
+        let env = json!([
+            {"name": "A", "value": ""},
+            {"name": "B", "valueFrom": {"resourceFieldRef": {"resource": "limits.cpu"}}},
+        ]);
+        let container = json!({
+            "name": name, "image": "rayproject/ray:2.52.0", "env": env, "stdin": false, "securityContext": {},
+            "resources": {"limits": {"cpu": "1000m", "memory": "1024Mi"}, "requests": {"cpu": "0.5", "memory": "0.5Gi"}},
+            "volumeMounts": [{"name": "v", "mountPath": "/v", "readOnly": false, "subPath": ""}],
+            "readinessProbe": {"exec": {"command": ["true"]}, "initialDelaySeconds": 0},
+        });
+        let volumes = json!([{"name": "v", "emptyDir": {"medium": "", "sizeLimit": "1024Mi"}}]);
+        json!({
+            "metadata": {"annotations": {}, "labels": {"team": ""}},
+            "spec": {
+                "containers": [container], "volumes": volumes, "tolerations": [], "nodeSelector": {}, "hostNetwork": false,
+                "affinity": {}, "serviceAccountName": "",
+            },
+        })
     };
-    let template = |name: &str| json!({"metadata": {"annotations": {}}, "spec": {"containers": [container(name)], "tolerations": [], "volumes": []}});
     let manifest = json!({
         "apiVersion": "ray.io/v1", "kind": "RayCluster", "metadata": {"name": "demo", "annotations": {}},
         "spec": {
-            "rayVersion": "2.52.0", "gcsFaultToleranceOptions": {"redisAddress": "redis:6379"},
-            "headGroupSpec": {"template": template("ray-head"), "rayStartParams": {}},
+            "rayVersion": "2.52.0", "suspend": false, "gcsFaultToleranceOptions": {"redisAddress": "redis:6379"},
+            "autoscalerOptions": {"env": [], "resources": {"limits": {"cpu": "0.5", "memory": "0.5Gi"}}, "securityContext": {}},
+            "headGroupSpec": {
+                "template": template("ray-head"), "rayStartParams": {}, "labels": {}, "resources": {},
+                "headService": {"metadata": {"labels": {"team": "a"}}, "spec": {"ports": [], "selector": {}}},
+            },
             "workerGroupSpecs": [{
                 "groupName": "w", "replicas": 1, "minReplicas": 0, "maxReplicas": 2, "template": template("ray-worker"),
                 "scaleStrategy": {"workersToDelete": []},

@@ -303,9 +303,9 @@ async fn a_refusal_in_unknown_words_is_not_our_accounts() -> Outcome {
         let refused = path.contains("/rayclusters") && method != Method::GET;
         let unreviewed = path.ends_with("/selfsubjectaccessreviews") && !answers.load(Ordering::Relaxed);
         let instead = if refused {
-            refusal(StatusCode::FORBIDDEN, "Forbidden", WORDS)
+            Some(refusal(StatusCode::FORBIDDEN, "Forbidden", WORDS))
         } else if unreviewed {
-            refusal(StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailable", "not now")
+            Some(refusal(StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailable", "not now"))
         } else {
             None
         };
@@ -350,7 +350,7 @@ async fn a_protection_that_comes_before_the_delete_holds() -> Outcome {
             if method == Method::DELETE && seen.fetch_add(1, Ordering::Relaxed) == 0 {
                 let protected = patch(&other, "/clusters/demo", &json!({"deletionProtection": true})).await;
                 if !protected.is_ok_and(|answer| answer.status == 200) {
-                    return refusal(StatusCode::IM_A_TEAPOT, "Failed", "the test couldn't protect it");
+                    return Some(refusal(StatusCode::IM_A_TEAPOT, "Failed", "the test couldn't protect it"));
                 }
             }
             None
