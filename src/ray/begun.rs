@@ -188,8 +188,8 @@ pub fn taken_out(object: &Value, over: &BTreeSet<String>) -> Value {
 /// Leaves out those of these worker groups that are at rest.
 pub fn leave_out(object: &mut Value, names: &BTreeSet<String>) {
     let is_out = |group: &Value| {
-        let named = group["groupName"].as_str().is_some_and(|name| names.contains(name));
-        named && is_at_rest(group)
+        let is_meant = group["groupName"].as_str().is_some_and(|name| names.contains(name));
+        is_meant && is_at_rest(group)
     };
     if let Some(groups) = object.pointer_mut("/spec/workerGroupSpecs").and_then(Value::as_array_mut) {
         groups.retain(|group| !is_out(group));
