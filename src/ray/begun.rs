@@ -17,7 +17,7 @@ mod tests;
 pub const RESTART: &str = "raygate.dev/restart";
 
 /// Annotation: what [`RESTART`] was, of the restarts before, and of those that found one under way. Version 1 is a JSON
-/// array, the newest first, at most [`REMEMBERED`].
+/// array, the newest first, at most 8.
 pub const RESTARTED: &str = "raygate.dev/restarted";
 
 /// Annotation with the names of the worker groups that are being dropped: version 1 is a JSON array of them.
