@@ -7,7 +7,7 @@ use http::Method;
 use raygate::access::Access;
 use raygate::manager::kubernetes::{Options, backend};
 use raygate::manager::{Deletion, ManagerError, Observed, Preconditions, ResourceManager, Scope, Watch};
-use raygate::ray::begun::{DROPPED_GROUPS, dropped_groups, is_observed};
+use raygate::ray::begun::{DROPPED_GROUPS, is_observed};
 use raygate::ray::cluster::RayCluster;
 use serde_json::{Value, json};
 use tokio::sync::watch;
@@ -150,11 +150,11 @@ impl ResourceManager<RayCluster> for Stuck {
         if patch["spec"]["suspend"] != false {
             return send().await;
         }
-        let sent = if self.sends { Some(send().await) } else { None };
+        let answer = if self.sends { Some(send().await) } else { None };
         self.reached.send_replace(true);
         let _ = self.released.subscribe().wait_for(|released| *released).await;
-        let answer = match sent {
-            Some(answer) => answer,
+        let answer = match answer {
+            Some(given) => given,
             None => send().await,
         };
         self.reached.send_replace(false);
@@ -253,7 +253,8 @@ async fn a_restart_whose_end_was_done_unanswered_is_not_ended_twice() -> Outcome
     raygate.kill().await?;
     let (api, _stuck) = stuck(&scene, true).await?;
     api.end().await?;
-    assert!(dropped_groups(&scene.stored("demo").await?).is_empty());
+    let stored = scene.stored("demo").await?;
+    assert_eq!((is_restarting(&stored), &stored["spec"]["suspend"]), (false, &json!(false)), "it was done");
 
     let other = scene.raygate(&[]).await?;
     scene.restarted(&other, "demo", &pods).await?;

@@ -28,8 +28,8 @@ fn told(answer: &Answer) -> Vec<Value> {
     told.first().and_then(|warning| warning["nodes"].as_array()).cloned().unwrap_or_default()
 }
 
-async fn patch(raygate: &Raygate, path: &str, patch: Value) -> Outcome<Answer> {
-    raygate.send(Method::PATCH, path, &[], patch.to_string()).await
+async fn patch(raygate: &Raygate, path: &str, body: Value) -> Outcome<Answer> {
+    raygate.send(Method::PATCH, path, &[], body.to_string()).await
 }
 
 #[tokio::test]
