@@ -108,7 +108,7 @@ fn spelt() -> [Value; 2] {
             "metadata": {"annotations": {}, "labels": {"team": ""}},
             "spec": {
                 "containers": [container], "volumes": volumes, "tolerations": [], "nodeSelector": {}, "hostNetwork": false,
-                "affinity": {}, "serviceAccountName": "",
+                "affinity": {}, "schedulerName": "",
             },
         })
     };
