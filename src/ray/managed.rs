@@ -27,9 +27,9 @@ pub fn managed_by_others(managed: &Value, held: &Value, changed: &[String]) -> V
         let tokens: Vec<_> =
             pointer.split('/').skip(1).map(|token| token.replace("~1", "/").replace("~0", "~")).collect();
         for (manager, fields) in &entries {
-            let manages = (pointer.clone(), (*manager).to_owned());
-            if is_managed(fields, held, &tokens) && !found.contains(&manages) {
-                found.push(manages);
+            let both = (pointer.clone(), (*manager).to_owned());
+            if is_managed(fields, held, &tokens) && !found.contains(&both) {
+                found.push(both);
             }
         }
     }
