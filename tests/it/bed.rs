@@ -26,8 +26,8 @@ mod matrix;
 mod outage;
 mod races;
 mod reads;
+mod recreate;
 mod refusals;
-mod review;
 mod rules;
 mod samples;
 mod story;
@@ -186,6 +186,7 @@ mod contract {
 
 /// Tests that disturb whatever else runs on the control plane: `tests/run` runs them by themselves.
 mod alone {
+    mod busy;
     mod killed;
     mod old_crd;
 

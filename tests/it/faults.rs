@@ -197,8 +197,8 @@ impl Trial {
     /// What is there before is there.
     async fn new(write: Write, flags: &[&str]) -> Outcome<Self> {
         let inner = backend(Options { namespaces: vec!["default".to_owned()], ..Options::default() });
-        let (faulty, faults) = Faults::over(&inner);
-        let api = InProcess::start(&faulty, Access::open(Vec::new(), "default".into()), flags).await?;
+        let (outer, faults) = Faults::over(&inner);
+        let api = InProcess::start(&outer, Access::open(Vec::new(), "default".into()), flags).await?;
         write.prepare(&api, NAME).await?;
         Ok(Self { write, api, faults, inner })
     }
@@ -217,14 +217,14 @@ impl Trial {
     }
 
     /// It says that it is done, and it is.
-    async fn is_done(self) -> Outcome {
+    async fn tells_done(self) -> Outcome {
         let answer = self.send().await?;
         self.write.told(&self.api, NAME, &answer, self.held().await?.as_ref()).await?;
         self.api.end().await
     }
 
     /// It fails like this, and isn't done.
-    async fn is_not_done(self, status: u16, code: &str) -> Outcome {
+    async fn tells_not_done(self, status: u16, code: &str) -> Outcome {
         let answer = self.send().await?;
         answer.problem(status, code);
         assert_eq!(answer.header("retry-after").is_empty(), status != 503, "{}: {answer:?}", self.write.name);
@@ -265,7 +265,7 @@ async fn what_was_done_is_told_though_the_answer_was_lost() -> Outcome {
         &[],
         async |trial| {
             trial.faults.add(trial.write.call, 1, Fault::AnswerLost(lost()));
-            trial.is_done().await
+            trial.tells_done().await
         },
     )
     .await
@@ -280,7 +280,7 @@ async fn what_nobody_knows_is_not_told_as_done_nor_as_refused() -> Outcome {
             trial.faults.add(trial.write.call, 1, Fault::Instead(lost()));
             let (faults, call) = (trial.faults.clone(), trial.write.call);
             let asked = faults.asked(call);
-            trial.is_not_done(504, "OUTCOME_UNKNOWN").await?;
+            trial.tells_not_done(504, "OUTCOME_UNKNOWN").await?;
             assert_eq!(faults.asked(call), asked + 1, "it isn't sent again");
             Ok(())
         },
@@ -313,7 +313,7 @@ async fn a_race_that_is_lost_a_few_times_is_won() -> Outcome {
         &[],
         async |trial| {
             trial.faults.add(trial.write.call, 3, Fault::Instead(ManagerError::Conflict));
-            trial.is_done().await
+            trial.tells_done().await
         },
     )
     .await
@@ -327,7 +327,7 @@ async fn a_race_that_is_always_lost_is_given_up_in_time() -> Outcome {
         async |trial| {
             trial.faults.add(trial.write.call, usize::MAX, Fault::Instead(ManagerError::Conflict));
             let (faults, call) = (trial.faults.clone(), trial.write.call);
-            trial.is_not_done(503, "CONTENDED").await?;
+            trial.tells_not_done(503, "CONTENDED").await?;
             assert!(faults.asked(call) > 5, "it has been tried again and again: {}", faults.asked(call));
             Ok(())
         },
@@ -344,7 +344,7 @@ async fn what_cannot_be_looked_at_is_not_written() -> Outcome {
             trial.faults.add(Call::Get, 1, Fault::Instead(ManagerError::Unavailable("gone".into())));
             let (faults, call) = (trial.faults.clone(), trial.write.call);
             let asked = faults.asked(call);
-            trial.is_not_done(503, "UNAVAILABLE").await?;
+            trial.tells_not_done(503, "UNAVAILABLE").await?;
             assert_eq!(faults.asked(call), asked);
             Ok(())
         },
@@ -392,4 +392,47 @@ async fn a_dry_run_whose_answer_is_lost_has_done_nothing() -> Outcome {
         },
     )
     .await
+}
+
+/// Two raygates over one backend, the first with faults.
+async fn two() -> Outcome<(InProcess, InProcess, Faults, Backend)> {
+    let inner = backend(Options { namespaces: vec!["default".to_owned()], ..Options::default() });
+    let (outer, faults) = Faults::over(&inner);
+    let access = || Access::open(Vec::new(), "default".into());
+    let one = InProcess::start(&outer, access(), &[]).await?;
+    let other = InProcess::start(&inner, access(), &[]).await?;
+    Ok((one, other, faults, inner))
+}
+
+async fn create(api: &Api, key: &str, name: &str) -> Outcome<Answer> {
+    let body = json!({"name": name}).to_string();
+    api.send(Method::POST, "/clusters", &[("idempotency-key", key)], body).await
+}
+
+/// Creates through one raygate; the other creates once the first has looked and found nothing.
+async fn crossed(name: &str, second: &str, fault: Fault) -> Outcome<(Answer, Answer)> {
+    let (one, other, faults, _) = two().await?;
+    let gate = Gate::shut();
+    faults.add(Call::List, 1, Fault::AnswerHeld(gate.clone()));
+    faults.add(Call::Get, 1, fault);
+    let late = create(&one, "key", name);
+    let early = async {
+        gate.arrived().await;
+        let answer = create(&other, "key", second).await;
+        gate.pass();
+        answer
+    };
+    let (late, early) = tokio::try_join!(late, early)?;
+    one.end().await?;
+    other.end().await?;
+    Ok((early, late))
+}
+
+#[tokio::test]
+async fn a_twin_that_was_made_elsewhere_meanwhile_is_found() -> Outcome {
+    let (made, replayed) = crossed("demo", "demo", Fault::None).await?;
+    assert_eq!((made.status.as_u16(), replayed.status.as_u16()), (201, 200), "{replayed:?}");
+    assert_eq!(replayed.header("idempotency-replayed"), "true");
+    assert_eq!(made.json()["uid"], replayed.json()["uid"]);
+    Ok(())
 }

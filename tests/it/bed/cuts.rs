@@ -12,6 +12,8 @@ use crate::support::{Cut, Cutting};
 struct Trial {
     bed: Bed,
     proxy: Cutting,
+    /// The way through the proxy.
+    _kubeconfig: Own,
     raygate: Raygate,
 }
 
@@ -19,8 +21,14 @@ impl Trial {
     async fn new(subject: &str) -> Outcome<Self> {
         let bed = Bed::new(subject).await?;
         let proxy = Cutting::before(config().await?).await?;
-        let raygate = over(&proxy, &bed.namespace).await?;
-        Ok(Self { bed, proxy, raygate })
+        let kubeconfig = Own::new(|config| {
+            config["clusters"][0]["cluster"] = json!({"server": format!("http://{}", proxy.address)});
+        })?;
+        let path = kubeconfig.0.display().to_string();
+        let flags = ["--backend", "kubernetes", "--kubeconfig", &path, "--namespace", &bed.namespace];
+        let raygate = Raygate::start(&[&flags[..], &["--default-namespace", &bed.namespace]].concat()).await?;
+        raygate.ready().await?;
+        Ok(Self { bed, proxy, _kubeconfig: kubeconfig, raygate })
     }
 
     /// What Kubernetes holds under this name.
@@ -44,15 +52,6 @@ impl Trial {
         drop(self.bed.clusters().delete(name, &DeleteParams::background()).await);
         eventually("the cluster is gone", async || Ok(self.held(name).await?.is_none().then_some(()))).await
     }
-}
-
-/// A raygate whose way to the apiserver is the proxy.
-async fn over(proxy: &Cutting, namespace: &str) -> Outcome<Raygate> {
-    let kubeconfig = proxy.kubeconfig();
-    let place = ["--backend", "kubernetes", "--kubeconfig", &kubeconfig, "--default-namespace", namespace];
-    let raygate = Raygate::start(&[&place[..], &["--namespace", namespace]].concat()).await?;
-    raygate.ready().await?;
-    Ok(raygate)
 }
 
 #[tokio::test]
@@ -142,7 +141,7 @@ async fn a_create_that_its_process_did_not_survive_is_found_by_its_key() -> Outc
     let gate = Gate::shut();
     let path = format!("/apis/ray.io/v1/namespaces/{}", trial.bed.namespace);
     trial.proxy.cut(Method::POST, &path, "/rayclusters", vec![Cut::Held(gate.clone())]);
-    let Trial { bed, proxy, raygate } = trial;
+    let Trial { bed, raygate, .. } = trial;
     {
         let mut asked = std::pin::pin!(raygate.send(Method::POST, "/clusters", &key, body.clone()));
         tokio::select! {
@@ -156,6 +155,5 @@ async fn a_create_that_its_process_did_not_survive_is_found_by_its_key() -> Outc
     let all = bed.clusters().list(&ListParams::default()).await?;
     let uids: Vec<_> = all.items.iter().filter_map(|one| one.metadata.uid.clone()).collect();
     assert_eq!(json!(uids), json!([answer.json()["uid"]]));
-    drop(proxy);
     Ok(())
 }

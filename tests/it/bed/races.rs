@@ -115,7 +115,8 @@ async fn versions(bed: Bed, first: Value) -> Outcome<Vec<Value>> {
             match event? {
                 WatchEvent::Modified(object) => all.push(serde_json::to_value(object)?),
                 WatchEvent::Bookmark(_) => {}
-                other => return Err(format!("{other:?}").into()),
+                WatchEvent::Error(status) => return Err(format!("{status:?}").into()),
+                WatchEvent::Added(_) | WatchEvent::Deleted(_) => return Err("it comes or goes".into()),
             }
             if all.last().is_some_and(|last| last["metadata"]["labels"].get(OVER).is_some()) {
                 return Ok(all);
@@ -133,12 +134,12 @@ async fn autoscaler(bed: &Bed, mut written: UnboundedReceiver<()>) -> Outcome<us
         let (index, count) = (scaled % CLIENTS, scaled / CLIENTS + 1);
         let at = format!("/spec/workerGroupSpecs/{index}");
         let named = json!({"workersToDelete": [format!("g{index}-{count}")]});
-        let patch = json!([
+        let steps = json!([
             {"op": "replace", "path": format!("{at}/replicas"), "value": index * STEP + count},
             {"op": "add", "path": format!("{at}/scaleStrategy"), "value": named},
         ]);
         let request = Request::patch(&path).header("content-type", "application/json-patch+json");
-        let request = request.body(patch.to_string().into_bytes())?;
+        let request = request.body(steps.to_string().into_bytes())?;
         // The apiserver itself gives up after a few lost races.
         eventually("the autoscaler's patch is taken", async || {
             match bed.client.request::<Value>(request.clone()).await {

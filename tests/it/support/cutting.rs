@@ -1,8 +1,7 @@
 //! A proxy before the apiserver that cuts connections: a request is done and its answer lost, or nobody knows.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use http::header::{AUTHORIZATION, CONNECTION, CONTENT_LENGTH, HOST, TRANSFER_ENCODING};
@@ -14,7 +13,6 @@ use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use kube::client::{Body, Client};
 use raygate::manager::faulty::Gate;
-use serde_json::json;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
@@ -52,17 +50,10 @@ struct Script {
     sent: Vec<Sent>,
 }
 
-/// The proxy. Towards raygate it is an apiserver without credentials; it has those that lead to the real one.
+/// The proxy: plain HTTP towards raygate, with credentials of its own towards the apiserver.
 pub(crate) struct Cutting {
-    kubeconfig: PathBuf,
+    pub(crate) address: SocketAddr,
     script: Arc<Mutex<Script>>,
-}
-
-impl Drop for Cutting {
-    fn drop(&mut self) {
-        // What isn't there any more is gone too.
-        let _ = std::fs::remove_file(&self.kubeconfig);
-    }
 }
 
 impl Cutting {
@@ -74,7 +65,6 @@ impl Cutting {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let address = listener.local_addr()?;
         let script = Arc::<Mutex<Script>>::default();
-        let kubeconfig = kubeconfig(address)?;
         let rules = Arc::clone(&script);
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
@@ -84,12 +74,7 @@ impl Cutting {
                 tokio::spawn(http1::Builder::new().serve_connection(TokioIo::new(stream), service));
             }
         });
-        Ok(Self { kubeconfig, script })
-    }
-
-    /// A kubeconfig that leads through it.
-    pub(crate) fn kubeconfig(&self) -> String {
-        self.kubeconfig.display().to_string()
+        Ok(Self { address, script })
     }
 
     /// From now on the next requests of this method, whose path begins and ends like this, fare like this, one after the
@@ -115,22 +100,8 @@ impl Cutting {
     }
 }
 
-fn lock(script: &Mutex<Script>) -> std::sync::MutexGuard<'_, Script> {
+fn lock(script: &Mutex<Script>) -> MutexGuard<'_, Script> {
     script.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn kubeconfig(address: SocketAddr) -> Outcome<PathBuf> {
-    let config = json!({
-        "apiVersion": "v1",
-        "kind": "Config",
-        "clusters": [{"name": "proxy", "cluster": {"server": format!("http://{address}")}}],
-        "users": [{"name": "nobody", "user": {}}],
-        "contexts": [{"name": "proxy", "context": {"cluster": "proxy", "user": "nobody"}}],
-        "current-context": "proxy",
-    });
-    let path = std::env::temp_dir().join(format!("raygate-cutting-{}.json", uuid::Uuid::new_v4()));
-    std::fs::write(&path, config.to_string())?;
-    Ok(path)
 }
 
 /// Answers one request, or fails, which cuts its connection.
