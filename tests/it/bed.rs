@@ -189,6 +189,7 @@ mod alone {
     mod busy;
     mod killed;
     mod old_crd;
+    mod readers;
 
     use http::Method;
 
