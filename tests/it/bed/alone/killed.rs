@@ -39,6 +39,34 @@ async fn the_entry_of_a_dropped_group_goes_by_the_operators_word() -> Outcome {
 
 #[tokio::test]
 #[ignore = "needs the control plane that tests/run starts"]
+async fn the_entry_of_a_dropped_group_stays_where_the_operator_says_nothing() -> Outcome {
+    let scene = Scene::new("silent").await?;
+    let raygate = scene.raygate(BY_WORD).await?;
+    let mut silent = document("silent", &three_groups());
+    silent["managedBy"] = "kueue.x-k8s.io/multikueue".into();
+    assert_eq!(raygate.post("/clusters", &silent).await?.status, 201);
+    let path = "/clusters/silent/workerGroups/second";
+    assert_eq!(raygate.send(Method::DELETE, path, &[("if-match", "*")], "").await?.status, 202);
+    let marked = scene.stored("silent").await?;
+    assert_eq!(annotation(&marked, DROPPED_GROUPS), r#"["second"]"#);
+    // Meanwhile another cluster's group goes: the process has had the time.
+    let before = scene.create(&raygate, &document("demo", &three_groups())).await?;
+    drop_second(&raygate).await?;
+    dropped(&scene, &before, &["second"]).await?;
+    assert_eq!(scene.stored("silent").await?, marked, "no pod is there, but one might come");
+    assert_no_errors(&raygate)?;
+    raygate.kill().await?;
+
+    let other = scene.raygate(&["--settle-seconds=1"]).await?;
+    let is_over = |stored: &Value| annotation(stored, DROPPED_GROUPS).is_null();
+    let after = scene.holds("silent", "its entry goes after a while without pods", is_over).await?;
+    let left = after["spec"]["workerGroupSpecs"].as_array().map(Vec::len);
+    assert_eq!((left, scene.pods("silent").await?.len()), (Some(2), 0));
+    assert_no_errors(&other)
+}
+
+#[tokio::test]
+#[ignore = "needs the control plane that tests/run starts"]
 async fn a_dropped_group_waits_while_no_replica_runs() -> Outcome {
     let scene = Scene::new("killed").await?;
     let raygate = scene.raygate(BY_WORD).await?;
